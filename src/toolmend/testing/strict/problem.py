@@ -1,0 +1,30 @@
+"""One reason why a provider refuses a history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One reason why a provider refuses a history.
+
+    Kinds: `dangling` (a call without result), `orphan` (a result without call), `duplicate_result`,
+    `misplaced_result` (behind other blocks of its turn), `missing_id`, `malformed_id`,
+    `duplicate_id`, `nameless_call`, `invalid_arguments`, `empty_tool_calls`, `empty_content`,
+    `blank_text`, `trailing_thinking`, `misplaced_system`, `invalid_shape` (a call or block that is
+    no object).
+
+    Attributes:
+        kind: One of the kinds above.
+        index: Index in the list of the message that is to blame.
+        call_ids: Ids of the calls or results concerned, in their order; empty when there are none.
+        message: What the provider says. The wording is that of public reports where there is one.
+        param: What an OpenAI error body carries as `param`; None for other providers.
+    """
+
+    kind: str
+    index: int
+    call_ids: tuple[str, ...] = ()
+    message: str
+    param: str | None = None

@@ -1,0 +1,10 @@
+"""What the tests of `toolmend.testing` share."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
