@@ -1,0 +1,55 @@
+"""Fields: one way to read and copy messages that are dicts, SDK objects or dataclasses."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from toolmend.errors import MalformedHistoryError
+
+
+def get(item: object, name: str) -> Any:
+    """Return a field of a mapping or an object, None when it is not there."""
+    if isinstance(item, Mapping):
+        return item.get(name)
+    return getattr(item, name, None)
+
+
+def replaced(item: object, updates: Mapping[str, object], drop: tuple[str, ...] = ()) -> object:
+    """Return a copy of a message with some fields changed and some taken out; the rest is shared.
+
+    A pydantic object gives a ``model_copy``, a dataclass a ``replace``, any mapping a dict.
+    """
+    if isinstance(item, Mapping):
+        return {**{key: value for key, value in item.items() if key not in drop}, **updates}
+    gone = dict.fromkeys(drop)
+    model_copy = getattr(item, "model_copy", None)
+    if callable(model_copy):
+        copy = model_copy(update={**gone, **updates})
+        # SDKs send the fields that were set: one that was taken out must not go out as null.
+        copy.__pydantic_fields_set__.difference_update(drop)
+        return copy
+    if dataclasses.is_dataclass(item) and not isinstance(item, type):
+        return dataclasses.replace(item, **{**gone, **updates})
+    raise TypeError(f"cannot copy a message of type {type(item).__name__}")
+
+
+def malformed(format: str, index: int, what: str, cure: str) -> MalformedHistoryError:
+    """Return the error for a message that no format can read."""
+    return MalformedHistoryError(f"messages[{index}] {what}; {cure}", format=format, index=index)
+
+
+def text_of(content: object) -> str | None:
+    """Return the text of a result's content; None when something other than text is in it."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list | tuple):
+        return None
+    texts: list[str] = []
+    for block in content:
+        text = get(block, "text") if get(block, "type") in ("text", None) else None
+        if not isinstance(text, str):
+            return None
+        texts.append(text)
+    return "".join(texts) if texts else None

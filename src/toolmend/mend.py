@@ -1,0 +1,233 @@
+"""repair() and check(): recognise a history, look at it once, and mend it where it has to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal
+
+from toolmend.errors import BrokenHistoryError, UnrecognizedHistoryError
+from toolmend.formats import FORMATS, Format
+from toolmend.formats.recognise import recognise
+from toolmend.mending.findings import MAIN_COUNTERS, Finding
+from toolmend.mending.plan import Plan, make_plan
+from toolmend.mending.policy import DEFAULT_POLICY, Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from toolmend.mending.layout import Slot
+
+Operation = Literal["insert", "remove", "move", "replace"]
+UNKNOWN_FORMAT: Final = "unknown"
+_NO_COUNTS: Final[Mapping[str, int]] = MappingProxyType(dict.fromkeys(MAIN_COUNTERS, 0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """One change of a list of messages, in indices of the list handed in.
+
+    Attributes:
+        operation: ``insert`` puts ``message`` in front of what stands at ``index``, ``replace`` puts it
+            in the place of that, ``remove`` and ``move`` take that out. What a ``move`` took out comes
+            back as an ``insert`` elsewhere.
+        index: position in the list handed in.
+        message: the message that comes in, None where one goes.
+        source: of an insert: the index it was moved from, None when it is new.
+        synthetic: whether something in ``message`` is made up.
+    """
+
+    operation: Operation
+    index: int
+    message: object = None
+    source: int | None = None
+    synthetic: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """What ``repair`` did.
+
+    Attributes:
+        messages: the mended history; the very list handed in when nothing changed.
+        changed: whether something did.
+        findings: every fault and what was done about it, in the order of the messages.
+        counts: read-only counters; the five main ones are always there.
+        format: the wire format.
+        edits: the changes, in indices of the list handed in. Applied from the last to the first they
+            give ``messages``.
+    """
+
+    messages: Sequence[object]
+    changed: bool
+    findings: tuple[Finding, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=lambda: _NO_COUNTS)
+    format: str = UNKNOWN_FORMAT
+    edits: tuple[Edit, ...] = ()
+
+    @property
+    def first_changed_index(self) -> int | None:
+        """Index of the first message that changed, in the list handed in; None when none did."""
+        return min((edit.index for edit in self.edits), default=None)
+
+
+def repair(
+    messages: Sequence[object],
+    format: str | None = None,
+    policy: Policy | None = None,
+) -> Repair:
+    """Mend a history so that its provider accepts it.
+
+    The list and its messages are never changed; a legal history comes back as it is. The result depends
+    on the input alone, in any process, so that prompt caches stay valid.
+
+    Args:
+        messages: a list of dicts, SDK objects or LangChain messages, also mixed.
+        format: ``openai-chat``, ``anthropic`` or ``langchain``; recognised from the messages if None.
+        policy: what to do about faults; the default patches open calls with placeholder results.
+
+    Raises:
+        UnrecognizedHistoryError: no format fits; name one with ``format=``.
+        MalformedHistoryError: one message has a shape that nobody accepts; it tells which and what to do.
+        BrokenHistoryError: under ``Policy(mode="raise")``, when something needs repair.
+    """
+    policy = policy or DEFAULT_POLICY
+    found = _mend(messages, format, policy)
+    if policy.mode == "repair" or not _needs_repair(found.findings):
+        return found
+    if policy.mode == "raise":
+        raise BrokenHistoryError(found.findings)
+    return replace(
+        found,
+        messages=messages,
+        changed=False,
+        edits=(),
+        findings=tuple(
+            finding if finding.action == "left" else replace(finding, action="observed")
+            for finding in found.findings
+        ),
+    )
+
+
+def check(
+    messages: Sequence[object],
+    format: str | None = None,
+    policy: Policy | None = None,
+) -> tuple[Finding, ...]:
+    """Return what ``repair`` would find; when all of it is ``left``, the history is legal.
+
+    The mode of the policy is ignored. Arguments and errors are those of ``repair``.
+    """
+    return _mend(messages, format, policy or DEFAULT_POLICY).findings
+
+
+def _needs_repair(findings: Sequence[Finding]) -> bool:
+    return any(finding.action != "left" for finding in findings)
+
+
+def _mend(messages: Sequence[object], format_name: str | None, policy: Policy) -> Repair:
+    wire = find_format(messages, format_name)
+    if wire is None:
+        return Repair(messages=messages, changed=False)
+    if wire.is_legal(messages, policy):
+        return Repair(messages=messages, changed=False, format=wire.NAME)
+    plan = make_plan(
+        wire.read(messages),
+        wire.RULES,
+        policy,
+        keeps_server_state=bool(policy.server_state),
+    )
+    if not _needs_repair(plan.findings):
+        return Repair(messages=messages, changed=False, findings=plan.findings, format=wire.NAME)
+    mended = [_written(wire, messages, plan, slot) for slot in plan.slots]
+    return Repair(
+        messages=mended,
+        changed=True,
+        findings=plan.findings,
+        counts=plan.counts,
+        format=wire.NAME,
+        edits=_edits(messages, plan.slots, mended),
+    )
+
+
+def find_format(
+    messages: Sequence[object],
+    name: str | None = None,
+    hint: str | None = None,
+) -> Format | None:
+    """Return the format of a history; None for an empty one.
+
+    Raises:
+        UnrecognizedHistoryError: no format fits, or none has that name.
+    """
+    known = ", ".join(sorted(FORMATS))
+    if name is not None:
+        if name not in FORMATS:
+            raise UnrecognizedHistoryError(f"there is no format {name!r}; use one of {known}")
+    elif not isinstance(messages, list | tuple):
+        raise UnrecognizedHistoryError(
+            f"messages must be a list of messages; got {type(messages).__name__}"
+        )
+    elif not messages:
+        return None
+    else:
+        name = recognise(messages, hint)
+        if name is None:
+            raise UnrecognizedHistoryError(
+                f"no wire format fits these messages; name one with format= ({known})"
+            )
+    return FORMATS[name]
+
+
+def _written(wire: Format, messages: Sequence[object], plan: Plan, slot: Slot) -> object:
+    if slot.parts is None and slot.source is not None:
+        return messages[slot.source]
+    return wire.write(messages, plan, slot)
+
+
+def _edits(
+    messages: Sequence[object], slots: Sequence[Slot], mended: Sequence[object]
+) -> tuple[Edit, ...]:
+    moved = {slot.source for slot in slots if slot.is_moved}
+    edits: list[Edit] = []
+    arriving: list[tuple[Slot, object]] = []
+    at = 0
+
+    def leave(up_to: int) -> None:
+        nonlocal at
+        while at < up_to:
+            edits.append(Edit(operation="move" if at in moved else "remove", index=at))
+            at += 1
+
+    def arrive() -> None:
+        edits.extend(
+            Edit(
+                operation="insert",
+                index=at,
+                message=message,
+                source=slot.source,
+                synthetic=slot.is_synthetic,
+            )
+            for slot, message in arriving
+        )
+        arriving.clear()
+
+    for slot, message in zip(slots, mended, strict=True):
+        if slot.source is None or slot.is_moved:
+            arriving.append((slot, message))
+            continue
+        arrive()
+        leave(slot.source)
+        if slot.parts is not None:
+            edits.append(
+                Edit(
+                    operation="replace",
+                    index=slot.source,
+                    message=message,
+                    synthetic=slot.is_synthetic,
+                )
+            )
+        at = slot.source + 1
+    arrive()
+    leave(len(messages))
+    return tuple(edits)

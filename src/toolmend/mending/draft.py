@@ -1,0 +1,144 @@
+"""Draft: the decisions about one history while they are being taken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from toolmend.mending.findings import Action, Cause, Finding, Kind
+from toolmend.mending.policy import OpenCall, Policy
+from toolmend.mending.transcript import Call, Content, Part, Result, Rules, Transcript
+from toolmend.mending.turns import Turn, find_turns
+
+if TYPE_CHECKING:
+    from toolmend.mending.match import Match
+
+
+@dataclass(slots=True, kw_only=True)
+class Draft:
+    """What leaves, what is made up, and why.
+
+    Attributes:
+        transcript: the history.
+        rules: what its format asks.
+        policy: what the caller asks.
+        keeps_server_state: nothing may be removed or renamed: the rest is on the provider's server.
+        match: who answers whom.
+        findings: what was found so far.
+        gone_calls: numbers of calls that leave.
+        gone_results: numbers of results that leave.
+        gone_content: (message, slot) of other content that leaves.
+        empty: indices of messages that were empty in the input and leave.
+        made: number of a call -> cause of its placeholder.
+        cuts: indices of assistant messages behind which results will be put, ending a turn there.
+        results_dropped_with_call: how many results left with their call.
+    """
+
+    transcript: Transcript
+    rules: Rules
+    policy: Policy
+    keeps_server_state: bool
+    match: Match
+    findings: list[Finding] = field(default_factory=list)
+    gone_calls: set[int] = field(default_factory=set)
+    gone_results: set[int] = field(default_factory=set)
+    gone_content: set[tuple[int, int]] = field(default_factory=set)
+    empty: set[int] = field(default_factory=set)
+    made: dict[int, Cause] = field(default_factory=dict)
+    cuts: set[int] = field(default_factory=set)
+    results_dropped_with_call: int = 0
+
+    def is_gone(self, part: Part) -> bool:
+        """Tell whether a part of the input leaves."""
+        if isinstance(part, Call):
+            return part.number in self.gone_calls
+        if isinstance(part, Result):
+            return part.number in self.gone_results
+        return (part.message, part.slot) in self.gone_content
+
+    def remove_call(self, call: Call) -> None:
+        """Take a call out, together with the result it owns."""
+        self.gone_calls.add(call.number)
+        result = self.match.answers.get(call.number)
+        if result is not None:
+            self.gone_results.add(result)
+            self.results_dropped_with_call += 1
+
+    def turns(self) -> list[Turn]:
+        """Return the assistant turns as they are after what was removed so far."""
+        touched = {self.transcript.calls[number].message for number in self.gone_calls}
+        touched |= {self.transcript.results[number].message for number in self.gone_results}
+        touched |= {message for message, _ in self.gone_content}
+        messages = self.transcript.messages
+        gone = self.empty | {
+            index for index in touched if all(map(self.is_gone, messages[index].parts))
+        }
+        return find_turns(
+            self.transcript, self.rules, gone=gone, dropped=self.gone_calls, cuts=self.cuts
+        )
+
+    def result_of(self, call: Call) -> Result | None:
+        """Return the result that a call owns and keeps."""
+        number = self.match.answers.get(call.number)
+        if number is None or number in self.gone_results:
+            return None
+        return self.transcript.results[number]
+
+    def is_placeholder(self, result: Result, call: Call) -> bool:
+        """Tell whether a result is a placeholder that an earlier repair wrote."""
+        return is_placeholder(self.policy, result, call)
+
+    def find(
+        self,
+        kind: Kind,
+        action: Action,
+        *,
+        call: Call | None = None,
+        result: Result | None = None,
+        index: int = -1,
+        cause: Cause | None = None,
+        detail: str = "",
+    ) -> None:
+        """Note a finding about a call, about a result, or about the message at an index."""
+        if result is not None:
+            index = result.message
+        elif call is not None:
+            index = call.message
+        call_id = call.id if call is not None else result.id if result is not None else None
+        self.findings.append(
+            Finding(
+                kind=kind,
+                action=action,
+                index=index,
+                call_id=call_id,
+                tool_name=(call.name or None) if call is not None else None,
+                cause=cause,
+                detail=detail,
+            )
+        )
+
+
+def is_placeholder(policy: Policy, result: Result, call: Call) -> bool:
+    """Tell whether a result is a placeholder that an earlier repair wrote."""
+    text = result.text()
+    return text is not None and policy.is_placeholder(text, open_call(call, "unknown"))
+
+
+def open_call(call: Call, cause: Cause) -> OpenCall:
+    """Return a call as functions in a policy see it."""
+    return OpenCall(name=call.name, id=call.id, arguments=call.arguments, cause=cause)
+
+
+def has_other_content(draft: Draft, index: int) -> bool:
+    """Tell whether a message keeps something that is neither call nor result of a call."""
+    return any(
+        is_other_content(draft, part) and not draft.is_gone(part)
+        for part in draft.transcript.messages[index].parts
+    )
+
+
+def is_other_content(draft: Draft, part: Part) -> bool:
+    """Tell whether a part is neither call nor result; a server result without call is none for a client."""
+    if isinstance(part, Result):
+        return part.server and part.number not in draft.match.owners
+    return isinstance(part, Content)

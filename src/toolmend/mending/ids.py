@@ -1,0 +1,93 @@
+"""Ids: which ones must change, and what they change to."""
+
+from __future__ import annotations
+
+import json
+import re
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from toolmend.mending.findings import Kind
+    from toolmend.mending.transcript import Call, Rules
+    from toolmend.mending.turns import Turn
+
+_UNSAFE: Final = re.compile(r"[^a-zA-Z0-9_-]+")
+_STEM_LENGTH: Final = 20
+
+
+def fingerprint(arguments: object) -> str:
+    """Return a text that stands for arguments; equal arguments give equal texts in any process.
+
+    Arguments that cannot be written as JSON (cycles, integers over the interpreter's limit, nesting
+    past its depth) are told apart by their type alone.
+    """
+    if isinstance(arguments, str):
+        return arguments
+    try:
+        return json.dumps(arguments, sort_keys=True, default=_stand_in)
+    except (TypeError, ValueError, RecursionError):
+        return f"<{type(arguments).__name__}>"
+
+
+def _stand_in(value: object) -> str:
+    return f"<{type(value).__name__}>"
+
+
+def find_renames(turns: Iterable[Turn], rules: Rules) -> dict[int, tuple[Kind, str]]:
+    """Return, for each call whose id must change, the reason and the new id.
+
+    A new id depends on the old id, the name and the arguments, never on a position, so that it stays
+    the same while a window slides; it never equals an id of another call. Equal calls in one scope
+    are told apart by counting them.
+    """
+    turns = list(turns)
+    taken = {call.id for turn in turns for call in (*turn.calls, *turn.server_calls)}
+    used: set[str] = set()
+    uses: dict[tuple[int, str | None, str, str], int] = {}
+    renames: dict[int, tuple[Kind, str]] = {}
+    for turn in turns:
+        if not rules.ids_unique_in_request:
+            used = set()
+        in_turn: set[str] = set()
+        server_ids: set[str] = set()
+        for call in sorted((*turn.calls, *turn.server_calls)):
+            seen = server_ids if call.server else used
+            reason = _reason(call, seen, in_turn, rules)
+            if reason is None:
+                assert call.id is not None
+                seen.add(call.id)
+                in_turn.add(call.id)
+                continue
+            scope = 0 if rules.ids_unique_in_request else turn.position
+            mark = (scope, call.id, call.name, fingerprint(call.arguments))
+            nth = uses.get(mark, 0)
+            new_id = _new_id(call, mark[3], nth)
+            while new_id in taken or new_id in used or new_id in in_turn:
+                nth += 1
+                new_id = _new_id(call, mark[3], nth)
+            uses[mark] = nth + 1
+            seen.add(new_id)
+            in_turn.add(new_id)
+            renames[call.number] = (reason, new_id)
+    return renames
+
+
+def _reason(call: Call, seen: set[str], in_turn: set[str], rules: Rules) -> Kind | None:
+    if call.id is None:
+        return "missing_id"
+    if not call.server and not rules.is_legal_id(call.id):
+        return "malformed_id"
+    if call.id in seen:
+        return "colliding_id" if call.id in in_turn else "reused_id"
+    return None
+
+
+def _new_id(call: Call, arguments: str, nth: int) -> str:
+    old = call.id or ""
+    stem = _UNSAFE.sub("_", old.strip())[:_STEM_LENGTH].strip("_") or "call"
+    mark = json.dumps([old, call.name, arguments, nth])
+    digest = blake2b(mark.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return f"{stem}_{digest}"

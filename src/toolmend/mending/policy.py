@@ -1,0 +1,195 @@
+"""Policy: what to do about a broken history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from string import Formatter
+from typing import Any, Final, Literal, get_args
+
+from toolmend.errors import PolicyError
+from toolmend.mending.findings import INFERRED_CAUSES, Cause
+from toolmend.mending.texts import CUT_OFF, NO_RESULT, SHIPPED, Language
+
+Mode = Literal["repair", "observe", "raise"]
+_Dangling = Literal["patch", "drop"]
+_TEMPLATE_FIELDS: Final = frozenset({"tool_name", "call_id", "cause"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenCall:
+    """A call without a result, as a function in a policy sees it."""
+
+    name: str
+    id: str | None
+    arguments: object
+    cause: Cause
+
+
+class _FrozenMapping(Mapping[str, str]):
+    """A mapping that can be hashed, so that a policy can."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Mapping[str, str]) -> None:
+        self._items = dict(items)
+
+    def __getitem__(self, key: str) -> str:
+        return self._items[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._items.items()))
+
+    def __repr__(self) -> str:
+        return repr(self._items)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What to do about a broken history. Frozen and hashable; checked when it is built.
+
+    Attributes:
+        dangling: ``"patch"`` puts a placeholder result in, ``"drop"`` removes the call, a function
+            of the ``OpenCall`` chooses for each. A call that cannot be dropped is patched.
+        orphans: ``"drop"`` removes results without a call, ``"keep"`` leaves those that have an id.
+        trailing: ``"patch"``, or ``"leave"`` for calls in the last batch that may still run.
+        in_flight: ids, or a function of the id, of calls that are running elsewhere.
+        placeholder: text of placeholders: a template with ``{tool_name}``, ``{call_id}`` and
+            ``{cause}``, a mapping of tool name to template (``"*"`` for the rest), or a pure function
+            of the ``OpenCall``. None: the shipped text by cause.
+        language: of the shipped texts.
+        placeholder_texts: more texts that are recognised as placeholders.
+        server_state: True: earlier messages live on the provider's server, so nothing is removed
+            or renamed. None: decided by the call (``model_call``).
+        mode: ``"repair"``, ``"observe"`` reports and changes nothing, ``"raise"`` raises
+            ``BrokenHistoryError``.
+
+    Raises:
+        PolicyError: a value that cannot work, such as a template with an unknown field.
+    """
+
+    dangling: _Dangling | Callable[[OpenCall], _Dangling] = "patch"
+    orphans: Literal["drop", "keep"] = "drop"
+    trailing: Literal["patch", "leave"] = "patch"
+    in_flight: Collection[str] | Callable[[str], bool] = frozenset()
+    placeholder: str | Mapping[str, str] | Callable[[OpenCall], str] | None = None
+    language: Language = "en"
+    placeholder_texts: Collection[str] = ()
+    server_state: bool | None = None
+    mode: Mode = "repair"
+
+    def __post_init__(self) -> None:
+        if not callable(self.dangling):
+            _one_of("dangling", self.dangling, get_args(_Dangling))
+        _one_of("orphans", self.orphans, ("drop", "keep"))
+        _one_of("trailing", self.trailing, ("patch", "leave"))
+        _one_of("language", self.language, get_args(Language))
+        _one_of("server_state", self.server_state, (None, True, False))
+        _one_of("mode", self.mode, get_args(Mode))
+        if not callable(self.in_flight):
+            self._set("in_flight", frozenset(_texts("in_flight", self.in_flight)))
+        self._set("placeholder_texts", _texts("placeholder_texts", self.placeholder_texts))
+        if isinstance(self.placeholder, str):
+            _check_template(self.placeholder)
+        elif isinstance(self.placeholder, Mapping):
+            for tool, template in self.placeholder.items():
+                if not all(isinstance(text, str) for text in (tool, template)):
+                    raise PolicyError("placeholder maps tool names to texts; use strings for both")
+                _check_template(template)
+            self._set("placeholder", _FrozenMapping(self.placeholder))
+        elif self.placeholder is not None and not callable(self.placeholder):
+            raise PolicyError(
+                "placeholder must be a text, a mapping of tool name to text, or a function; "
+                f"got {type(self.placeholder).__name__}"
+            )
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+    def is_in_flight(self, call_id: str | None) -> bool:
+        """Tell whether the call with this id is running elsewhere."""
+        if call_id is None:
+            return False
+        if callable(self.in_flight):
+            return bool(self.in_flight(call_id))
+        return call_id in self.in_flight
+
+    def choose(self, call: OpenCall) -> _Dangling:
+        """Return what to do about an open call."""
+        if not callable(self.dangling):
+            return self.dangling
+        choice = self.dangling(call)
+        _one_of("what the dangling function returns", choice, get_args(_Dangling))
+        return choice
+
+    def text_for(self, call: OpenCall) -> str:
+        """Return the placeholder text for an open call."""
+        if callable(self.placeholder):
+            text: object = self.placeholder(call)
+            if not isinstance(text, str) or not text.strip():
+                raise PolicyError("the placeholder function must return a text that is not empty")
+            return text
+        template: str | None
+        if isinstance(self.placeholder, Mapping):
+            template = self.placeholder.get(call.name, self.placeholder.get("*"))
+        else:
+            template = self.placeholder
+        if template is not None:
+            return template.format(tool_name=call.name, call_id=call.id or "", cause=call.cause)
+        return (CUT_OFF if call.cause == "invalid_arguments" else NO_RESULT)[self.language]
+
+    def is_placeholder(self, text: str, call: OpenCall | None) -> bool:
+        """Tell whether a result text is one that a repair wrote, by text alone.
+
+        A function as ``placeholder`` is asked once per inferred cause, so it must be pure.
+        """
+        if text in SHIPPED or text in self.placeholder_texts:
+            return True
+        if self.placeholder is None or call is None:
+            return False
+        return any(
+            text
+            == self.text_for(
+                OpenCall(name=call.name, id=call.id, arguments=call.arguments, cause=cause)
+            )
+            for cause in INFERRED_CAUSES
+        )
+
+
+def _one_of(name: str, value: object, allowed: tuple[Any, ...]) -> None:
+    if not any(value is choice or value == choice for choice in allowed):
+        raise PolicyError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
+
+
+def _texts(name: str, values: Collection[str]) -> tuple[str, ...]:
+    if isinstance(values, str) or not all(isinstance(value, str) for value in values):
+        raise PolicyError(f"{name} must be a collection of strings; wrap a single one in a list")
+    return tuple(values)
+
+
+def _check_template(template: str) -> None:
+    try:
+        fields = [
+            (field, spec, conversion)
+            for _, field, spec, conversion in Formatter().parse(template)
+            if field is not None
+        ]
+    except ValueError as error:
+        raise PolicyError(f"placeholder template is not readable: {error}") from error
+    if not template.strip():
+        raise PolicyError("placeholder must not be empty; a provider refuses some empty results")
+    for field, spec, conversion in fields:
+        if field not in _TEMPLATE_FIELDS or spec or conversion:
+            raise PolicyError(
+                f"placeholder may use {{tool_name}}, {{call_id}} and {{cause}} as they are; "
+                f"found {{{field}}}; write a literal brace twice"
+            )
+
+
+DEFAULT_POLICY: Final = Policy()
