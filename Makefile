@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.made
 
-.PHONY: demo test lint clean
+.PHONY: demo test test-quick lint clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -20,6 +20,9 @@ test: $(STAMP) ## set up, then run every test whose programs are found
 	$(BIN)/python -m coverage run -m pytest
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report
+
+test-quick: $(STAMP) ## the tests that need no service, without coverage
+	$(BIN)/python -m pytest -m "not service"
 
 lint: $(STAMP) ## formatting, lint, types, layers
 	$(BIN)/ruff format --check .

@@ -1,0 +1,102 @@
+"""Facts about one outermost model call, filled in by every layer of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from toolmend.formats.batches import LatestBatch, latest_batch
+from toolmend.telemetry import names
+from toolmend.telemetry.faults import guard
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from toolmend.formats import Format
+    from toolmend.mending.findings import Finding
+
+MENDED_OUTCOMES: Final = frozenset(("repaired", "observed", "raised"))
+"""Outcomes of a history that needed repair."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ModelCallFacts:
+    """What happened in one outermost model call. Inner layers add their findings.
+
+    Attributes:
+        model: name of the model, ``unknown`` if nobody said.
+        provider: name of the provider, likewise.
+        thread: id of the conversation as telemetry may show it, None if nobody named it.
+        format: wire format of the history.
+        mode: ``repair``, ``observe`` or ``raise``.
+        outcome: what was done about the history, one of ``names.OUTCOMES``.
+        messages: length of the history handed in.
+        findings: all findings of all layers.
+        counts: the counters, summed over the layers.
+        first_changed_index: of the outermost layer that changed something.
+        latest: the latest batch of the history handed in.
+        repair_seconds: time spent on looking and mending.
+        started_at: when the call began, in nanoseconds since the epoch.
+    """
+
+    model: str = names.UNKNOWN
+    provider: str = names.UNKNOWN
+    thread: str | None = None
+    format: str = names.UNKNOWN
+    mode: str = "repair"
+    outcome: str = "unrecognized"
+    messages: int = 0
+    findings: tuple[Finding, ...] = ()
+    counts: dict[str, int] = field(default_factory=dict)
+    first_changed_index: int | None = None
+    latest: LatestBatch | None = None
+    repair_seconds: float = 0.0
+    started_at: int = 0
+
+    def note(
+        self,
+        wire: Format | None,
+        messages: Sequence[object],
+        outcome: str,
+        findings: tuple[Finding, ...],
+        counts: Mapping[str, int],
+    ) -> None:
+        """Note what was found in a history."""
+        self.outcome = outcome
+        if outcome == "raised":
+            findings = tuple(
+                finding if finding.action == "left" else replace(finding, action="observed")
+                for finding in findings
+            )
+        self.findings = findings
+        self.counts = {counter: amount for counter, amount in counts.items() if amount}
+        if wire is not None:
+            self.format = wire.NAME
+            with guard("telemetry"):
+                self.latest = latest_batch(messages, wire.calls_of)
+
+    def absorb(self, inner: ModelCallFacts) -> None:
+        """Take over what a layer inside found, and what this one does not know."""
+        if self.model == names.UNKNOWN:
+            self.model = inner.model
+        if self.provider == names.UNKNOWN:
+            self.provider = inner.provider
+        if self.outcome == "unrecognized" and inner.outcome != "unrecognized":
+            self.format, self.mode = inner.format, inner.mode
+            self.messages, self.latest = inner.messages, inner.latest
+            self.first_changed_index = inner.first_changed_index
+            self.outcome = inner.outcome
+        elif inner.outcome in MENDED_OUTCOMES:
+            self.outcome = inner.outcome
+        known = {(finding.kind, finding.call_id) for finding in self.findings}
+        calls = self.latest.calls if self.latest is not None else ()
+        places = {call.id: index for index, call in calls if isinstance(call.id, str)}
+        self.findings += tuple(
+            # The list was another one inside: what counts is whether the call is of the latest batch.
+            replace(finding, index=places.get(finding.call_id or "", -1))
+            for finding in inner.findings
+            if finding.call_id is None or (finding.kind, finding.call_id) not in known
+        )
+        for counter, amount in inner.counts.items():
+            self.counts[counter] = self.counts.get(counter, 0) + amount
+        self.repair_seconds += inner.repair_seconds

@@ -1,0 +1,164 @@
+"""Model calls: facts about one decorated call, turned into a span, metrics and log events."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from opentelemetry import trace
+
+from toolmend.settings import settings
+from toolmend.telemetry import names
+from toolmend.telemetry.counting import count_model_call
+from toolmend.telemetry.events import log
+from toolmend.telemetry.faults import guard
+from toolmend.telemetry.label_sets import as_label
+from toolmend.telemetry.model_call_facts import MENDED_OUTCOMES, ModelCallFacts
+from toolmend.telemetry.signals import is_suppressed, signals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from opentelemetry.util.types import AttributeValue
+
+    from toolmend.mending.findings import Finding
+
+_MAX_EVENTS: Final = 32
+
+
+class ModelCallReport:
+    """The telemetry of one outermost model call. None of its methods raises.
+
+    Args:
+        facts: filled in by the layers until ``count`` is called.
+    """
+
+    def __init__(self, facts: ModelCallFacts) -> None:
+        self.facts = facts
+        self._span: trace.Span | None = None
+        self._is_silent = is_suppressed()
+        self._is_counted = False
+        self._is_ended = False
+
+    def start(self) -> None:
+        """Begin the span where one is wanted from the start."""
+        wanted = settings().spans
+        if self._is_silent or wanted == "never":
+            return
+        if wanted == "always" or self.facts.outcome in MENDED_OUTCOMES:
+            with guard("telemetry"):
+                self._span = self._new_span()
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Make the span current, so that the provider's own span becomes its child."""
+        if self._span is None:
+            yield
+            return
+        with trace.use_span(
+            self._span,
+            end_on_exit=False,
+            record_exception=False,
+            set_status_on_exception=False,
+        ):
+            yield
+
+    def count(self) -> None:
+        """Count the call, once; by now every inner layer has reported."""
+        if self._is_counted or self._is_silent:
+            return
+        self._is_counted = True
+        with guard("telemetry"), self.current():
+            count_model_call(signals(), self.facts)
+
+    def end(self, error: BaseException | None = None, *, is_rejected: bool = False) -> None:
+        """End the span, with the error that the model call itself raised."""
+        self.count()
+        if self._is_ended or self._is_silent:
+            return
+        self._is_ended = True
+        with guard("telemetry"):
+            if is_rejected:
+                self._reject()
+            is_notable = is_rejected or self.facts.outcome in MENDED_OUTCOMES
+            if self._span is None and is_notable and settings().spans == "repairs":
+                self._span = self._new_span()
+            if self._span is not None:
+                self._end_span(self._span, error, is_rejected=is_rejected)
+
+    def _new_span(self) -> trace.Span:
+        return signals().tracer.start_span(
+            names.SPAN_MODEL_CALL,
+            kind=trace.SpanKind.INTERNAL,
+            start_time=self.facts.started_at or None,
+        )
+
+    def _reject(self) -> None:
+        facts = self.facts
+        with self.current():
+            signals().add(
+                names.REJECTIONS,
+                as_label(facts.model),
+                as_label(facts.provider),
+                facts.outcome,
+            )
+            log(
+                "error",
+                names.LOG_REJECTED,
+                model=facts.model,
+                provider=facts.provider,
+                thread=facts.thread,
+                format=facts.format,
+                outcome=facts.outcome,
+            )
+
+    def _end_span(
+        self, span: trace.Span, error: BaseException | None, *, is_rejected: bool
+    ) -> None:
+        try:
+            if span.is_recording():
+                span.set_attributes(_attributes(self.facts))
+                _add_findings(span, self.facts.findings)
+                if is_rejected:
+                    span.set_attribute(names.REJECTED, True)
+                if error is not None:
+                    # No message: a provider's error may quote the history.
+                    span.set_status(trace.Status(trace.StatusCode.ERROR))
+                    span.set_attribute(names.ERROR_TYPE, type(error).__qualname__)
+        finally:
+            span.end()
+
+
+def _attributes(facts: ModelCallFacts) -> dict[str, AttributeValue]:
+    attributes: dict[str, AttributeValue] = {
+        names.MODEL: facts.model,
+        names.PROVIDER: facts.provider,
+        names.FORMAT: facts.format,
+        names.MODE: facts.mode,
+        names.OUTCOME: facts.outcome,
+        names.MESSAGES: facts.messages,
+    }
+    if facts.thread is not None:
+        attributes[names.THREAD] = facts.thread
+    if facts.first_changed_index is not None:
+        attributes[names.FIRST_CHANGED_INDEX] = facts.first_changed_index
+    for counter, amount in facts.counts.items():
+        attributes[f"{names.REPAIRS}.{counter}"] = amount
+    return attributes
+
+
+def _add_findings(span: trace.Span, findings: tuple[Finding, ...]) -> None:
+    for finding in findings[:_MAX_EVENTS]:
+        attributes = {
+            names.FINDING: finding.kind,
+            names.ACTION: finding.action,
+            names.TOOL: finding.tool_name,
+            names.CALL_ID: finding.call_id,
+            names.CAUSE: finding.cause,
+        }
+        span.add_event(
+            names.EVENT_FINDING,
+            {key: value for key, value in attributes.items() if value is not None},
+        )
+    if len(findings) > _MAX_EVENTS:
+        span.set_attribute(names.FINDINGS, len(findings))
