@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from toolmend.errors import BrokenHistoryError, UnrecognizedHistoryError
 from toolmend.formats import FORMATS, Format
 from toolmend.formats.recognise import recognise
 from toolmend.mending.findings import MAIN_COUNTERS, Finding
+from toolmend.mending.layout import Slot
 from toolmend.mending.plan import Plan, make_plan
 from toolmend.mending.policy import DEFAULT_POLICY, Policy
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from toolmend.mending.layout import Slot
 
 Operation = Literal["insert", "remove", "move", "replace"]
 UNKNOWN_FORMAT: Final = "unknown"

@@ -1,0 +1,107 @@
+"""Every snippet and every command that the documentation shows is run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from toolmend.testing import StrictProvider
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Snippet:
+    page: str
+    number: int
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page}-{self.number}"
+
+
+SNIPPETS = [
+    Snippet(page.name, number, language, text)
+    for page in PAGES
+    for number, (language, text) in enumerate(BLOCK.findall(page.read_text("utf-8")), 1)
+]
+
+
+@pytest.mark.parametrize(
+    "snippet", [snippet for snippet in SNIPPETS if snippet.language == "python"], ids=str
+)
+def test_python_snippet_runs_as_it_stands(snippet: Snippet, tmp_path: Path) -> None:
+    """In a process of its own; the SDKs' own variables point to the strict provider."""
+    script = tmp_path / "snippet.py"
+    script.write_text(snippet.text, "utf-8")
+    with StrictProvider() as provider:
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("OTEL_")},
+            "OPENAI_BASE_URL": provider.openai_base_url,
+            "OPENAI_API_KEY": "test",
+            "ANTHROPIC_BASE_URL": provider.anthropic_base_url,
+            "ANTHROPIC_API_KEY": "test",
+            "OTEL_TRACES_EXPORTER": "none",
+            "OTEL_METRICS_EXPORTER": "none",
+            "OTEL_LOGS_EXPORTER": "none",
+        }
+        done = subprocess.run(
+            [sys.executable, "-W", "error", str(script)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        assert provider.rejected == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text("utf-8")):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+
+
+COMMANDS = [
+    line.split("#")[0].strip()
+    for snippet in SNIPPETS
+    if snippet.language == "sh"
+    for line in snippet.text.splitlines()
+    if line.split("#")[0].strip()
+]
+
+
+@pytest.mark.parametrize("command", sorted(set(COMMANDS)))
+def test_shown_command_is_one_that_works(command: str) -> None:
+    """Make targets and extras are looked up; commands of ours are run with their help."""
+    words = command.split()
+    if words[0] == "make":
+        assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    elif words[:2] == ["pip", "install"]:
+        extras = re.findall(r"toolmend(?:\[(\w+)\])?", words[2])
+        known = (ROOT / "pyproject.toml").read_text("utf-8")
+        for extra in filter(None, extras):
+            assert re.search(rf"^{extra} = \[", known, re.MULTILINE)
+    else:
+        assert words[0] == "toolmend", command
+        done = subprocess.run(
+            [sys.executable, "-m", "toolmend", *words[1:2], "--help"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        for option in (word for word in words if word.startswith("--")):
+            assert option in done.stdout
