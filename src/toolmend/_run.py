@@ -87,11 +87,11 @@ class Run:
                 await answer
 
     def _start(self) -> None:
+        if self.report is not None:
+            self.report.start()
         if self._refusal is not None:
             self.succeed()
             raise self._refusal
-        if self.report is not None:
-            self.report.start()
 
     def inside(self) -> AbstractContextManager[None]:
         """Mark the work inside as part of this call, with its span as the current one."""

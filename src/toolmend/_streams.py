@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -160,8 +161,9 @@ class _Watched:
         return self._toolmend_stream.close()
 
     def __del__(self) -> None:
-        # Abandoned: nobody will read on.
-        self._toolmend_watch.succeed()
+        # Abandoned: nobody will read on. While the interpreter goes down nothing can be relied on.
+        with suppress(Exception):
+            self._toolmend_watch.succeed()
 
 
 class _WatchedStream(_Watched):

@@ -74,11 +74,11 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 COMMANDS = [
-    line.split("#")[0].strip()
+    command
     for snippet in SNIPPETS
-    if snippet.language == "sh"
     for line in snippet.text.splitlines()
-    if line.split("#")[0].strip()
+    if snippet.language == "sh" or line.startswith("$ ")
+    if (command := line.removeprefix("$ ").split("#")[0].strip())
 ]
 
 
