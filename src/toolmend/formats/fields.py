@@ -11,9 +11,17 @@ from toolmend.errors import MalformedHistoryError
 
 def get(item: object, name: str) -> Any:
     """Return a field of a mapping or an object, None when it is not there."""
+    if type(item) is dict:  # the common case, and an ABC check is slow
+        return item.get(name)
     if isinstance(item, Mapping):
         return item.get(name)
     return getattr(item, name, None)
+
+
+def kind_of(block: object) -> str | None:
+    """Return the type of a block, None when that is no text."""
+    kind = get(block, "type")
+    return kind if isinstance(kind, str) else None
 
 
 def replaced(item: object, updates: Mapping[str, object], drop: tuple[str, ...] = ()) -> object:

@@ -6,13 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from toolmend.formats import anthropic, langchain, openai_chat
-from toolmend.formats.fields import get
+from toolmend.formats.fields import get, kind_of
 
 _CHAT_ROLES: Final = frozenset(("tool", "developer", "function"))
 _CHAT_BLOCKS: Final = frozenset(("image_url", "input_audio", "file", "refusal"))
 _ANTHROPIC_BLOCKS: Final = frozenset(
     ("tool_use", "tool_result", "image", "document", "container_upload", "search_result")
 ) | (anthropic.SERVER_CALLS | anthropic.REASONING)
+
+
+_FOREIGN: Final = "foreign"
+_PLAIN: Final = "plain"
 
 
 def recognise(messages: Sequence[object], hint: str | None = None) -> str | None:
@@ -23,49 +27,49 @@ def recognise(messages: Sequence[object], hint: str | None = None) -> str | None
     """
     is_plausible = False
     for message in messages:
-        if isinstance(message, Mapping):
-            if "role" not in message:
-                if "type" in message or "parts" in message:
-                    return None
-                continue
-            if "parts" in message:
-                return None
-        elif message is None or isinstance(message, str | bytes | int | float | list):
-            continue
-        elif langchain.is_message(message):
-            return langchain.NAME
-        role = get(message, "role")
-        if not isinstance(role, str):
-            continue
-        is_plausible = True
-        if role in _CHAT_ROLES or get(message, "tool_calls") is not None:
-            return openai_chat.NAME
-        if get(message, "function_call") is not None:
-            return openai_chat.NAME
-        content = get(message, "content")
-        if isinstance(content, list | tuple):
-            found, is_foreign = _by_blocks(content)
-            if found is not None or is_foreign:
-                return found
-    if not is_plausible:
+        found = _format_of(message)
+        if found == _FOREIGN:
+            return None
+        if found == _PLAIN:
+            is_plausible = True
+        elif found is not None:
+            return found
+    return (hint or openai_chat.NAME) if is_plausible else None
+
+
+def _format_of(message: object) -> str | None:
+    """Return what one message tells: a format, plain text, a foreign format, or nothing."""
+    if isinstance(message, Mapping):
+        if "parts" in message or ("role" not in message and "type" in message):
+            return _FOREIGN
+    elif message is None or isinstance(message, str | bytes | int | float | list):
         return None
-    return hint or openai_chat.NAME
+    elif langchain.is_message(message):
+        return langchain.NAME
+    role = get(message, "role")
+    if not isinstance(role, str):
+        return None
+    if (
+        role in _CHAT_ROLES
+        or get(message, "tool_calls") is not None
+        or get(message, "function_call") is not None
+    ):
+        return openai_chat.NAME
+    content = get(message, "content")
+    return _format_of_blocks(content) if isinstance(content, list | tuple) else _PLAIN
 
 
-def _by_blocks(content: Sequence[object]) -> tuple[str | None, bool]:
-    """Return the format that blocks belong to, and whether they belong to none of ours."""
+def _format_of_blocks(content: Sequence[object]) -> str:
     for block in content:
-        kind = get(block, "type")
+        kind = kind_of(block)
         if kind is None:
             # Blocks without a type are those of another wire format.
             if isinstance(block, Mapping) and block and "text" not in block:
-                return None, True
-        elif not isinstance(kind, str):
-            continue
+                return _FOREIGN
         elif kind in _CHAT_BLOCKS:
-            return openai_chat.NAME, False
+            return openai_chat.NAME
         elif kind in _ANTHROPIC_BLOCKS or anthropic.is_server_result(kind):
-            return anthropic.NAME, False
+            return anthropic.NAME
         elif kind.startswith(("input_", "output_")):
-            return None, True
-    return None, False
+            return _FOREIGN
+    return _PLAIN
