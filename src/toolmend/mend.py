@@ -155,16 +155,17 @@ def find_format(
     """Return the format of a history; None for an empty one.
 
     Raises:
-        UnrecognizedHistoryError: no format fits, or none has that name.
+        UnrecognizedHistoryError: no list, no format fits, or none has that name.
     """
+    given: object = messages
+    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+        raise UnrecognizedHistoryError(
+            f"messages must be a list of messages; got {type(given).__name__}"
+        )
     known = ", ".join(sorted(FORMATS))
     if name is not None:
         if name not in FORMATS:
             raise UnrecognizedHistoryError(f"there is no format {name!r}; use one of {known}")
-    elif not isinstance(messages, list | tuple):
-        raise UnrecognizedHistoryError(
-            f"messages must be a list of messages; got {type(messages).__name__}"
-        )
     elif not messages:
         return None
     else:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toolmend.formats.arguments import as_object, object_state
 from toolmend.formats.batches import CallFacts
-from toolmend.formats.fields import get, malformed, replaced, text_of
+from toolmend.formats.fields import get, kind_of, malformed, replaced, text_of
 from toolmend.mending.layout import Note, Placeholder, Slot
 from toolmend.mending.transcript import (
     Call,
@@ -24,6 +24,7 @@ from toolmend.mending.transcript import (
     Role,
     Rules,
     Transcript,
+    usable_id,
 )
 
 if TYPE_CHECKING:
@@ -285,6 +286,8 @@ def _allow_empty_end(transcript: Transcript, messages: Sequence[object]) -> None
     if not _is_allowed_end(get(messages[-1], "content")):
         return
     for message in reversed(parts[:-1]):
+        if message.empty:
+            continue
         if message.role != "assistant":
             break
         if any(isinstance(part, Call) and not part.server for part in message.parts):
@@ -301,11 +304,11 @@ def _read_blocks(
 ) -> list[Part]:
     parts: list[Part] = []
     is_assistant = role == "assistant"
-    is_signed = is_assistant and any(get(block, "type") in REASONING for block in content)
+    is_signed = is_assistant and any(kind_of(block) in REASONING for block in content)
     for slot, block in enumerate(content):
         if block is None or isinstance(block, str | int | float | list | tuple):
             raise malformed(NAME, index, f"has no block at content[{slot}]", "make it a block")
-        kind = get(block, "type")
+        kind = kind_of(block)
         if kind == "tool_result" or is_server_result(kind):
             parts.append(
                 transcript.add_result(
@@ -319,16 +322,17 @@ def _read_blocks(
             is_server = kind != "tool_use"
             arguments = get(block, "input")
             name = get(block, "name")
+            call_id = usable_id(get(block, "id"))
             parts.append(
                 transcript.add_call(
                     slot=slot,
-                    id=get(block, "id"),
+                    id=call_id,
                     name=name,
                     arguments=arguments,
                     state=object_state(arguments),
                     server=is_server,
                     answerable=not is_server or _has_error_block(kind, name),
-                    pinned=is_signed or (is_server and get(block, "id") in callers),
+                    pinned=is_signed or (is_server and call_id in callers),
                 )
             )
         elif kind == "text" and _is_blank(block):

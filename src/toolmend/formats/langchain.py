@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from toolmend.formats import openai_chat
 from toolmend.formats.arguments import text_state
 from toolmend.formats.batches import CallFacts
-from toolmend.formats.fields import get, malformed, replaced, text_of
+from toolmend.formats.fields import get, kind_of, malformed, replaced, text_of
 from toolmend.mending.layout import Note, Placeholder, Slot
 from toolmend.mending.transcript import (
     ArgumentsState,
@@ -113,7 +113,7 @@ def read(messages: Sequence[object]) -> Transcript:
     transcript = Transcript()
     for index, message in enumerate(messages):
         if isinstance(message, Mapping):
-            found = openai_chat.read_message(transcript, index, message)
+            found = openai_chat.read_message(transcript, index, message, NAME)
             # A dict becomes an object here, and an empty list of calls or no content is normal there.
             transcript.messages.append(found._replace(empty=False, has_empty_call_list=False))
         elif isinstance(message, str):
@@ -138,11 +138,15 @@ def _read_object(transcript: Transcript, message: Any) -> Message:
         return Message("tool", (result,))
     if role != "assistant":
         return Message(role, ())
+    try:
+        shown = _shown_calls(message)
+    except TypeError as error:
+        raise malformed(NAME, len(transcript.messages), str(error), "make it a list") from error
     parts: list[Part] = []
     if _has_other_content(message.content):
         parts.append(transcript.content(_CONTENT_SLOT))
     blocks = message.content if isinstance(message.content, list) else ()
-    is_signed = any(get(block, "type") in _SIGNED_BLOCKS for block in blocks)
+    is_signed = any(kind_of(block) in _SIGNED_BLOCKS for block in blocks)
     parts.extend(
         transcript.add_call(
             slot=slot,
@@ -154,7 +158,7 @@ def _read_object(transcript: Transcript, message: Any) -> Message:
             is_fixable=False,
             pinned=is_signed,
         )
-        for slot, call in enumerate(_shown_calls(message))
+        for slot, call in enumerate(shown)
     )
     return Message("assistant", parts)
 
@@ -162,17 +166,17 @@ def _read_object(transcript: Transcript, message: Any) -> Message:
 def _has_other_content(content: object) -> bool:
     if not isinstance(content, list):
         return bool(content)
-    return any(get(block, "type") not in _CALL_BLOCKS for block in content)
+    return any(kind_of(block) not in _CALL_BLOCKS for block in content)
 
 
 def _views(message: Any) -> Iterator[_View]:
     """Yield the views of a message that its calls are read from."""
     is_empty = True
-    calls = getattr(message, "tool_calls", None) or ()
+    calls = _listed(message, "tool_calls")
     if calls:
         is_empty = False
         yield _View("tool_calls", calls, ["fine"] * len(calls))
-    invalid = getattr(message, "invalid_tool_calls", None) or ()
+    invalid = _listed(message, "invalid_tool_calls")
     if invalid:
         is_empty = False
         yield _View("invalid_tool_calls", invalid, ["unreadable"] * len(invalid))
@@ -188,13 +192,20 @@ def _views(message: Any) -> Iterator[_View]:
             yield _View("additional_kwargs", raw, states)
 
 
+def _listed(message: object, name: str) -> Sequence[Any]:
+    calls = getattr(message, name, None)
+    if calls is None or isinstance(calls, list | tuple):
+        return calls or ()
+    raise TypeError(f"has {name} of type {type(calls).__name__}")
+
+
 def _raw_calls(message: Any) -> Sequence[Any]:
-    raw = (getattr(message, "additional_kwargs", None) or {}).get("tool_calls")
+    raw = get(getattr(message, "additional_kwargs", None), "tool_calls")
     return raw if isinstance(raw, list | tuple) else ()
 
 
 def _is_call_block(block: object) -> bool:
-    return isinstance(block, Mapping) and block.get("type") in _CALL_BLOCKS
+    return isinstance(block, Mapping) and kind_of(block) in _CALL_BLOCKS
 
 
 def _entry_id(entry: object) -> object:
@@ -317,6 +328,6 @@ def _write_view(
         if new_ids[mark] == old_id:
             written.append(entry)
         else:
-            key = _CALL_BLOCKS.get(get(entry, "type"), "id")
+            key = _CALL_BLOCKS.get(kind_of(entry) or "", "id")
             written.append(replaced(entry, {key: new_ids[mark]}))
     return written

@@ -110,12 +110,17 @@ def read(messages: Sequence[object]) -> Transcript:
     return transcript
 
 
-def read_message(transcript: Transcript, index: int, message: object) -> Message:
-    """Read one message; its calls and results are added to the transcript."""
+def read_message(
+    transcript: Transcript,
+    index: int,
+    message: object,
+    format: str = NAME,
+) -> Message:
+    """Read one message; its calls and results are added to the transcript, errors name the format."""
     role = get(message, "role")
     if not isinstance(role, str):
         raise malformed(
-            NAME, index, f"({type(message).__name__}) has no role", "give it a role or remove it"
+            format, index, f"({type(message).__name__}) has no role", "give it a role or remove it"
         )
     if role == "tool":
         result = transcript.add_result(
@@ -125,7 +130,7 @@ def read_message(transcript: Transcript, index: int, message: object) -> Message
         )
         return Message("tool", (result,))
     if role == "assistant":
-        return _read_assistant(transcript, index, message)
+        return _read_assistant(transcript, index, message, format)
     return Message(ROLES.get(role, "unknown"), ())
 
 
@@ -133,7 +138,12 @@ def _text(message: object) -> str | None:
     return text_of(get(message, "content"))
 
 
-def _read_assistant(transcript: Transcript, index: int, message: object) -> Message:
+def _read_assistant(
+    transcript: Transcript,
+    index: int,
+    message: object,
+    format: str,
+) -> Message:
     calls = get(message, "tool_calls")
     content = get(message, "content")
     parts: list[Part] = []
@@ -143,12 +153,12 @@ def _read_assistant(transcript: Transcript, index: int, message: object) -> Mess
         return Message("assistant", parts, empty=not parts and _is_empty(message))
     if not isinstance(calls, list | tuple):
         raise malformed(
-            NAME, index, f"has tool_calls of type {type(calls).__name__}", "make it a list"
+            format, index, f"has tool_calls of type {type(calls).__name__}", "make it a list"
         )
     for slot, call in enumerate(calls):
         if call is None or isinstance(call, str | int | float | list | tuple):
             raise malformed(
-                NAME, index, f"has no tool call at tool_calls[{slot}]", "remove that entry"
+                format, index, f"has no tool call at tool_calls[{slot}]", "remove that entry"
             )
         parts.append(_read_call(transcript, slot, call))
     return Message("assistant", parts, empty=not parts, has_empty_call_list=not calls)

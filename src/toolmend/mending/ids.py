@@ -21,15 +21,33 @@ _STEM_LENGTH: Final = 20
 def fingerprint(arguments: object) -> str:
     """Return a text that stands for arguments; equal arguments give equal texts in any process.
 
-    Arguments that cannot be written as JSON (cycles, integers over the interpreter's limit, nesting
-    past its depth) are told apart by their type alone.
+    Arguments that cannot be written as JSON are told apart by their type alone.
     """
+    written = as_written(arguments)
+    return f"<{type(arguments).__name__}>" if written is None else written
+
+
+def as_written(arguments: object) -> str | None:
+    """Return arguments as text; None when that cannot be: cycles, nesting past the interpreter's depth."""
     if isinstance(arguments, str):
         return arguments
     try:
         return json.dumps(arguments, sort_keys=True, default=_stand_in)
     except (TypeError, ValueError, RecursionError):
-        return f"<{type(arguments).__name__}>"
+        pass
+    try:
+        return json.dumps(_with_hex_numbers(arguments), sort_keys=True, default=_stand_in)
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def _with_hex_numbers(value: object) -> object:
+    """Copy a value with its integers in base 16, which has no limit of digits."""
+    if isinstance(value, dict):
+        return {str(key): _with_hex_numbers(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_hex_numbers(inner) for inner in value]
+    return hex(value) if isinstance(value, int) else value
 
 
 def _stand_in(value: object) -> str:

@@ -108,6 +108,10 @@ def cut_turns(draft: Draft) -> None:
     for turn in draft.turns():
         if len(turn.messages) == 1 or not turn.calls:
             continue
+        if any(
+            call.number not in draft.made and draft.result_of(call) is None for call in turn.calls
+        ):
+            continue  # a call that still runs has to stay in the last turn
         last_call = turn.calls[-1].message
         placed, anchor = _in_place(draft, turn)
         if anchor is None and last_call != turn.messages[-1] and _arriving(draft, turn, placed):

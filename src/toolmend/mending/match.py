@@ -7,8 +7,15 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from toolmend.mending.ids import fingerprint
-from toolmend.mending.transcript import Call, Result, Rules, Transcript
+from toolmend.mending.ids import as_written
+from toolmend.mending.transcript import (
+    Call,
+    Content,
+    ContentKind,
+    Result,
+    Rules,
+    Transcript,
+)
 from toolmend.mending.turns import Turn, find_turns
 
 Spare = Literal["orphan_result", "duplicate_result", "superseded_placeholder"]
@@ -83,7 +90,9 @@ def match(
     for group in groups.values():
         _settle(group, found, is_placeholder)
     if found.spares:
-        _take_early_results(transcript, turns, trimmed, found, is_placeholder)
+        _take_early_results(
+            transcript, turns, found, empty=empty, trimmed=trimmed, is_placeholder=is_placeholder
+        )
     return found
 
 
@@ -115,30 +124,34 @@ def _settle(group: _Group, found: Match, is_placeholder: IsPlaceholder) -> None:
 
 
 def _without_copies(calls: list[Call], found: Match) -> list[Call]:
-    """Take out calls equal in id, name and arguments; without an id nothing tells a copy."""
+    """Take out calls equal in id, name and arguments; nothing tells a copy without id or text."""
     kept: list[Call] = []
     first: dict[tuple[str, str], int] = {}
     for call in calls:
-        mark = (call.name, fingerprint(call.arguments))
-        if call.id is not None and mark in first:
+        written = as_written(call.arguments)
+        mark = (call.name, written or "")
+        if call.id is not None and written is not None and mark in first:
             found.copies[call.number] = first[mark]
-        else:
+            continue
+        kept.append(call)
+        if written is not None:
             first[mark] = call.number
-            kept.append(call)
     return kept
 
 
 def _take_early_results(
     transcript: Transcript,
     turns: list[Turn],
-    trimmed: dict[int, Hashable],
     found: Match,
+    *,
+    empty: set[int],
+    trimmed: dict[int, Hashable],
     is_placeholder: IsPlaceholder,
 ) -> None:
     """Let calls left empty take unowned results that stand right before their turn."""
     for turn in turns:
         calls = (*turn.calls, *turn.server_calls)
-        waiting = _results_right_before(transcript, turn.messages[0]) if calls else []
+        waiting = _results_right_before(transcript, turn.messages[0], empty) if calls else []
         keys = {call.key for call in calls}
         real: dict[Hashable, deque[Result]] = defaultdict(deque)
         made_up: dict[Hashable, deque[Result]] = defaultdict(deque)
@@ -171,16 +184,19 @@ def _is_asking(call: Call, found: Match) -> bool:
     return call.number not in found.answers and call.number not in found.copies
 
 
-def _results_right_before(transcript: Transcript, index: int) -> list[Result]:
+def _results_right_before(transcript: Transcript, index: int, gone: set[int]) -> list[Result]:
     """Return the unbroken run of results before a message, the nearest first."""
     run: list[Result] = []
     while index > 0:
         index -= 1
         message = transcript.messages[index]
-        if message.role == "assistant":
+        if index in gone:
+            continue
+        if message.role == "assistant" or not message.parts:
             break
         for part in reversed(message.parts):
-            if not isinstance(part, Result):
+            if isinstance(part, Result):
+                run.append(part)
+            elif not isinstance(part, Content) or part.kind is not ContentKind.BLANK:
                 return run
-            run.append(part)
     return run

@@ -13,10 +13,18 @@ from toolmend.mending.match import match
 from toolmend.mending.open_calls import decide_open_calls
 from toolmend.mending.policy import OpenCall, Policy
 from toolmend.mending.server_calls import decide_server_calls
-from toolmend.mending.transcript import Call, Content, ContentKind, Rules, Transcript
+from toolmend.mending.transcript import (
+    Call,
+    Content,
+    ContentKind,
+    Part,
+    Result,
+    Rules,
+    Transcript,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +93,7 @@ def make_plan(
     _strip_reasoning(draft)
     misplaced = decide_server_calls(draft)
     _drop_copies_along(draft)
-    _strip_reasoning(draft)
+    _strip_reasoning(draft, moving={result.number for result in misplaced})
     call_ids = {} if keeps_server_state else _rename(draft)
     result_ids = {} if keeps_server_state else _rename_results(draft, call_ids)
     fixed = _fix_arguments(draft)
@@ -158,7 +166,7 @@ def _judge_spares(draft: Draft) -> None:
             draft.find(kind, "removed", result=result)
 
 
-def _strip_reasoning(draft: Draft) -> None:
+def _strip_reasoning(draft: Draft, moving: Collection[int] = ()) -> None:
     """Take out reasoning that ends an assistant turn which is not the last."""
     if not draft.rules.reasoning_needs_successor:
         return
@@ -168,21 +176,30 @@ def _strip_reasoning(draft: Draft) -> None:
         )
         if turn.successor is None and not turn.followers and not is_answered:
             continue
-        for part in _trailing_reasoning(draft, turn.messages):
+        for part in _trailing_reasoning(draft, turn.messages, moving):
             draft.gone_content.add((part.message, part.slot))
             draft.find("orphan_reasoning", "removed", index=part.message)
 
 
-def _trailing_reasoning(draft: Draft, messages: list[int]) -> list[Content]:
+def _trailing_reasoning(
+    draft: Draft, messages: list[int], moving: Collection[int]
+) -> list[Content]:
     found: list[Content] = []
     for index in reversed(messages):
         for part in reversed(draft.transcript.messages[index].parts):
-            if draft.is_gone(part):
+            if draft.is_gone(part) or _moves_away(draft, part, moving):
                 continue
             if not isinstance(part, Content) or part.kind is not ContentKind.REASONING:
                 return found
             found.append(part)
     return found
+
+
+def _moves_away(draft: Draft, part: Part, moving: Collection[int]) -> bool:
+    """Tell whether a part of an assistant message is a result that belongs somewhere else."""
+    if not isinstance(part, Result):
+        return False
+    return part.number in moving or (not part.server and part.number in draft.match.owners)
 
 
 def _rename(draft: Draft) -> dict[int, str]:

@@ -70,9 +70,18 @@ def _deferral(draft: Draft, turns: list[Turn]) -> tuple[list[int], list[bool]]:
         )
         if not is_passed_on:
             continue
-        if turn.successor is None:
+        successor = _behind_systems(draft, turn.successor)
+        if successor is None:
             open_to_end[turn.position] = True
-        elif draft.transcript.messages[turn.successor].role == "assistant":
+        elif draft.transcript.messages[successor].role == "assistant":
             reach[turn.position] = reach[turn.position + 1]
             open_to_end[turn.position] = open_to_end[turn.position + 1]
     return reach, open_to_end
+
+
+def _behind_systems(draft: Draft, index: int | None) -> int | None:
+    """Return the index of the first message from here on that is no system message."""
+    messages = draft.transcript.messages
+    while index is not None and (messages[index].role == "system" or index in draft.empty):
+        index = index + 1 if index + 1 < len(messages) else None
+    return index

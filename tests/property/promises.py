@@ -1,0 +1,274 @@
+"""Promises: what has to hold for every repair, each as one function that fails when it does not."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import toolmend
+from tests.property.damage import PLACEHOLDERS
+from tests.property.outline import ANTHROPIC, LANGCHAIN
+from tests.property.reading import (
+    answers,
+    as_objects,
+    events,
+    expected_answers,
+    field,
+    marks_in_order,
+)
+from tests.property.strategies import Sample
+from toolmend.formats import FORMATS as WIRES
+from toolmend.mend import Repair
+from toolmend.mending.plan import make_plan
+from toolmend.mending.policy import DEFAULT_POLICY
+from toolmend.testing import problems
+
+MAIN_COUNTERS = ("patched", "dropped", "moved", "orphan_results_removed", "duplicates_removed")
+COUNTER_OF = {
+    ("dangling_call", "patched"): "patched",
+    ("dangling_call", "dropped"): "dropped",
+    ("unanswerable_call", "dropped"): "dropped",
+    ("nameless_call", "dropped"): "dropped",
+    ("duplicate_call", "removed"): "duplicates_removed",
+    ("orphan_result", "removed"): "orphan_results_removed",
+    ("duplicate_result", "removed"): "duplicates_removed",
+    ("superseded_placeholder", "removed"): "duplicates_removed",
+    ("misplaced_result", "moved"): "moved",
+    ("missing_id", "renamed"): "renamed_ids",
+    ("malformed_id", "renamed"): "renamed_ids",
+    ("reused_id", "renamed"): "renamed_ids",
+    ("colliding_id", "renamed"): "renamed_ids",
+    ("invalid_arguments", "fixed"): "arguments_fixed",
+    ("orphan_reasoning", "removed"): "reasoning_removed",
+    ("empty_message", "removed"): "empty_messages_removed",
+    ("bad_first_turn", "stubbed"): "stub_messages",
+    ("role_order", "bridged"): "bridge_messages",
+    ("empty_message", "fixed"): None,
+    ("pending_call", "left"): None,
+    ("orphan_result", "left"): None,
+    ("unknown_role", "left"): None,
+}
+
+
+def mend(sample: Sample) -> Repair:
+    return toolmend.repair(sample.messages, format=sample.format, policy=sample.policy)
+
+
+def judge(sample: Sample, messages: Sequence[Any]) -> list[Any]:
+    policy = sample.policy or DEFAULT_POLICY
+    return problems(
+        as_objects(sample.format, messages),
+        format=sample.format,
+        allow_open_tail=policy.trailing == "leave",
+        allow_open=sample.in_flight_ids(),
+        allow_orphans=policy.orphans == "keep",
+    )
+
+
+def is_known_by_another_id(sample: Sample, outcome: Repair) -> bool:
+    """Tell whether a call that still runs has an id that could not be sent, so that it was renamed."""
+    pending = {f.call_id for f in outcome.findings if f.kind == "pending_call"}
+    renamed = {f.call_id for f in outcome.findings if f.action == "renamed"}
+    return bool(sample.in_flight_ids() & pending & renamed)
+
+
+def has_twin_ids(sample: Sample) -> bool:
+    """Tell whether ids differ in blanks alone, or two calls of the provider share one.
+
+    Which result means which call is a guess there, and what leaves may turn it.
+    """
+    calls = [e for e in events(sample.format, sample.messages) if e.kind == "call"]
+    ids = {event.id for event in calls if event.key is not None}
+    served = [event.key for event in calls if event.is_server and event.key is not None]
+    return len({name.strip() for name in ids}) < len(ids) or len(set(served)) < len(served)
+
+
+def is_legal(sample: Sample, outcome: Repair) -> None:
+    if is_known_by_another_id(sample, outcome) or has_twin_ids(sample):
+        return
+    assert judge(sample, outcome.messages) == []
+    heads = [history[0] for history in (sample.messages, outcome.messages) if history]
+    if sample.format == ANTHROPIC and heads and field(heads[0], "role") == "user":
+        assert field(heads[-1], "role") == "user"
+
+
+def is_done_once(sample: Sample, outcome: Repair) -> None:
+    if is_known_by_another_id(sample, outcome) or has_twin_ids(sample):
+        return
+    policy = sample.policy or DEFAULT_POLICY
+    if policy.orphans == "keep" and any(f.action == "dropped" for f in outcome.findings):
+        return  # an orphan that was kept may now stand right before a call of its id
+    again = toolmend.repair(outcome.messages, format=sample.format, policy=sample.policy)
+    assert not [f for f in again.findings if f.action != "left"]
+    assert again.messages is outcome.messages
+    assert not again.changed
+    assert again.edits == ()
+
+
+def is_told(sample: Sample, outcome: Repair) -> None:
+    """Findings, counters and edits tell the same story."""
+    checked = toolmend.check(sample.messages, format=sample.format, policy=sample.policy)
+    assert checked == outcome.findings
+    kinds = [(finding.kind, finding.action) for finding in outcome.findings]
+    assert set(kinds) <= set(COUNTER_OF)
+    recount: Counter[str] = Counter(dict.fromkeys(MAIN_COUNTERS, 0))
+    for kind in kinds:
+        counter = COUNTER_OF[kind]
+        if counter is not None:
+            recount[counter] += 1
+        if kind == ("duplicate_call", "removed"):
+            recount["duplicate_calls_removed"] += 1
+    counts = dict(outcome.counts)
+    with_call = counts.pop("results_dropped_with_call", 0)
+    assert counts == dict(recount)
+    assert with_call <= recount["dropped"]
+    indices = [finding.index for finding in outcome.findings]
+    assert indices == sorted(indices)
+    assert outcome.changed == any(action != "left" for _, action in kinds)
+    if not outcome.changed:
+        assert outcome.messages is sample.messages
+        assert outcome.edits == ()
+
+
+def edits_give_messages(sample: Sample, outcome: Repair) -> None:
+    """Edits applied from the end give the messages; what no edit names is the very same object."""
+    rebuilt = list(sample.messages)
+    has_equal_results = any(f.kind == "duplicate_result" for f in outcome.findings)
+    for edit in reversed(outcome.edits):
+        if edit.operation == "insert":
+            rebuilt.insert(edit.index, edit.message)
+        elif edit.operation == "replace":
+            assert edit.message != sample.messages[edit.index] or has_equal_results
+            rebuilt[edit.index] = edit.message
+        else:
+            del rebuilt[edit.index]
+    assert len(rebuilt) == len(outcome.messages)
+    assert all(one is two for one, two in zip(rebuilt, outcome.messages, strict=True))
+
+
+def order_is_kept(sample: Sample, outcome: Repair) -> None:
+    place = {id(message): index for index, message in enumerate(sample.messages)}
+    moved = {edit.source for edit in outcome.edits if edit.source is not None}
+    kept = [place[id(message)] for message in outcome.messages if id(message) in place]
+    untouched = [index for index in kept if index not in moved]
+    assert untouched == sorted(set(untouched))
+    assert len(kept) == len(set(kept))
+
+
+def no_text_is_lost(sample: Sample, outcome: Repair) -> None:
+    before = marks_in_order(sample.format, sample.messages, "text")
+    assert marks_in_order(sample.format, outcome.messages, "text") == before
+    reasoning = marks_in_order(sample.format, sample.messages, "thinking")
+    kept = marks_in_order(sample.format, outcome.messages, "thinking")
+    removed = [f for f in outcome.findings if f.kind == "orphan_reasoning"]
+    assert len(kept) == len(reasoning) - len(removed)
+    assert kept == [mark for mark in reasoning if mark in set(kept)]
+
+
+def placeholder_texts(sample: Sample) -> Collection[str]:
+    policy = sample.policy or DEFAULT_POLICY
+    return frozenset(PLACEHOLDERS[:-1]) | frozenset(policy.placeholder_texts)
+
+
+def no_result_is_lost(sample: Sample, outcome: Repair) -> None:
+    given = [
+        (call.name, result.mark)
+        for call, result in answers(sample.format, outcome.messages)
+        if result.mark
+    ]
+    wanted = expected_answers(sample.format, sample.messages, placeholder_texts(sample))
+    missing = Counter(wanted) - Counter(given)
+    assert not missing, missing
+
+
+def no_result_changes_hands(sample: Sample, outcome: Repair) -> None:
+    before = events(sample.format, sample.messages)
+    ids_of_calls: dict[str, set[Any]] = {}
+    ids_of_results: dict[str, set[Any]] = {}
+    for event in before:
+        if event.kind == "call" and event.name:
+            ids_of_calls.setdefault(event.name, set()).add(event.key)
+        elif event.kind == "result" and event.mark:
+            ids_of_results.setdefault(event.mark, set()).add(event.key)
+    given = answers(sample.format, outcome.messages)
+    for call, result in given:
+        if result.mark:
+            assert ids_of_calls[call.name] & ids_of_results[result.mark], (call, result)
+    marks = Counter(result.mark for _, result in given if result.mark)
+    marks_before = Counter(e.mark for e in before if e.kind == "result" and e.mark)
+    assert not marks - marks_before
+
+
+def fast_path_agrees(sample: Sample) -> None:
+    policy = sample.policy or DEFAULT_POLICY
+    wire = WIRES[sample.format]
+    fast = wire.is_legal(sample.messages, policy)
+    plan = make_plan(
+        wire.read(sample.messages),
+        wire.RULES,
+        policy,
+        keeps_server_state=bool(policy.server_state),
+    )
+    if fast:
+        assert plan.findings == ()
+    if not plan.findings:
+        assert [slot.source for slot in plan.slots] == list(range(len(sample.messages)))
+        assert all(slot.parts is None for slot in plan.slots)
+        if not fast and not policy.server_state:
+            assert _may_stay_open(sample)
+            assert judge(sample, sample.messages) == []
+
+
+def _may_stay_open(sample: Sample) -> bool:
+    """Tell whether server calls are answered later or not at all, or items are no message objects."""
+    if sample.format == LANGCHAIN:
+        return any(isinstance(message, dict | tuple) for message in sample.messages)
+    open_calls: Counter[Any] = Counter()
+    for event in events(sample.format, sample.messages):
+        if event.is_server:
+            key = (event.index, event.key)
+            open_calls[key] += 1 if event.kind == "call" else -1
+    return any(open_calls.values())
+
+
+def legal_stays(sample: Sample, outcome: Repair) -> None:
+    """A history that the independent judge takes comes back as it is."""
+    history = events(sample.format, sample.messages)
+    if any(event.kind == "result" and event.role == "system" for event in history):
+        return  # the judge does not look into system messages
+    if any(finding.kind == "unknown_role" for finding in outcome.findings):
+        return  # what such a message means for its neighbours is unknown to both
+    if any(field(m, "content") is None for m in sample.messages) and sample.format == ANTHROPIC:
+        return  # nor at the type of content
+    if sample.format == LANGCHAIN and {f.kind for f in outcome.findings} == {"invalid_arguments"}:
+        return  # nor at the arguments of dicts
+    if not judge(sample, sample.messages):
+        assert outcome.messages is sample.messages, outcome.findings
+
+
+def keeps_its_promises(sample: Sample) -> Repair:
+    before = copy.deepcopy(sample.messages)
+    items = list(sample.messages)
+    outcome = mend(sample)
+    assert len(items) == len(sample.messages)
+    assert all(one is two for one, two in zip(items, sample.messages, strict=True))
+    assert sample.messages == before
+    is_told(sample, outcome)
+    edits_give_messages(sample, outcome)
+    order_is_kept(sample, outcome)
+    no_text_is_lost(sample, outcome)
+    fast_path_agrees(sample)
+    if sample.policy is not None and sample.policy.server_state:
+        # What a result answers may be told by a call that leaves, and nothing may leave with it.
+        if not any(f.kind == "nameless_call" for f in outcome.findings):
+            is_done_once(sample, outcome)
+        return outcome
+    is_done_once(sample, outcome)
+    is_legal(sample, outcome)
+    no_result_is_lost(sample, outcome)
+    no_result_changes_hands(sample, outcome)
+    if sample.policy is None:
+        legal_stays(sample, outcome)
+    return outcome

@@ -1,0 +1,177 @@
+"""Ten times the history costs about ten times the work, counted in executed lines, not in seconds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import toolmend
+from tests.property.outline import ANTHROPIC, CHAT, FORMATS, Item, Part
+from tests.property.rendering import render
+from toolmend.mending.policy import Policy
+
+SMALL, LARGE = 30, 300
+
+
+def batch(format: str, ids: list[Any], answered: list[Any]) -> list[Item]:
+    calls = [Part("call", id=key, name=f"tool_{n}", style=1) for n, key in enumerate(ids)]
+    results = [Part("result", id=key, mark=f"result-{n}") for n, key in enumerate(answered)]
+    items = [Item("user", [Part("text", mark="user-1")]), Item("assistant", calls)]
+    if format == ANTHROPIC:
+        return items + ([Item("user", results)] if results else [])
+    return items + [Item("tool", [result]) for result in results]
+
+
+def clean(format: str, size: int) -> list[Item]:
+    return [item for n in range(size) for item in batch(format, [f"id_{n}"], [f"id_{n}"])]
+
+
+def one_id_each_turn(format: str, size: int) -> list[Item]:
+    return [item for _ in range(size) for item in batch(format, ["a"], ["a"])]
+
+
+def one_id_each_turn_unanswered(format: str, size: int) -> list[Item]:
+    return [item for _ in range(size) for item in batch(format, ["a"], [])]
+
+
+def parallel_answered_late(format: str, size: int) -> list[Item]:
+    ids = [f"id_{n}" for n in range(size)]
+    items = batch(format, ids, ids[::-1])
+    items.insert(2, Item("user", [Part("text", mark="user-2")]))
+    return items
+
+
+def parallel_unanswered(format: str, size: int) -> list[Item]:
+    return batch(format, [f"id_{n}" for n in range(size)], [])
+
+
+def parallel_without_ids(format: str, size: int) -> list[Item]:
+    return batch(format, [None] * size, [None] * size)
+
+
+def equal_calls_without_ids(format: str, size: int) -> list[Item]:
+    items = batch(format, [""] * size, [])
+    for part in items[1].parts:
+        part.name = "tool_1"
+    return items
+
+
+def copies_of_one_call(format: str, size: int) -> list[Item]:
+    items = batch(format, ["a"] * size, ["a"] * size)
+    for part in items[1].parts:
+        part.name = "tool_1"
+    return items
+
+
+def one_id_in_one_turn(format: str, size: int) -> list[Item]:
+    return batch(format, ["a"] * size, ["a"] * size)
+
+
+def tenth_dangling(format: str, size: int) -> list[Item]:
+    items: list[Item] = []
+    for n in range(size):
+        items += batch(format, [f"id_{n}"], [f"id_{n}"] if n % 10 else [])
+    return items
+
+
+def orphans(format: str, size: int) -> list[Item]:
+    items = batch(format, [], [f"id_{n}" for n in range(size)])
+    return [item for item in items if item.parts] + batch(format, ["a"], [])
+
+
+def results_before_calls(format: str, size: int) -> list[Item]:
+    items: list[Item] = []
+    for n in range(size):
+        user, assistant, *results = batch(format, [f"id_{n}"], [f"id_{n}"])
+        items += [user, *results, assistant]
+    return items
+
+
+def one_long_turn(format: str, size: int) -> list[Item]:
+    items = [item for n in range(size) for item in batch(format, [f"id_{n}"], [])[1:]]
+    return items + batch(format, [], [f"id_{n}" for n in range(size)])[2:]
+
+
+SHAPES: list[Callable[[str, int], list[Item]]] = [
+    clean,
+    one_id_each_turn,
+    one_id_each_turn_unanswered,
+    parallel_answered_late,
+    parallel_unanswered,
+    parallel_without_ids,
+    equal_calls_without_ids,
+    copies_of_one_call,
+    one_id_in_one_turn,
+    tenth_dangling,
+    orphans,
+    results_before_calls,
+    one_long_turn,
+]
+POLICIES = {
+    "default": Policy(),
+    "drop-with-template": Policy(dangling="drop", placeholder="{tool_name}: {cause}"),
+}
+
+
+def executed_lines(action: Callable[[], object]) -> int:
+    count = 0
+
+    def trace(frame: FrameType, event: str, arg: object) -> Any:
+        nonlocal count
+        count += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        action()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
+@pytest.mark.parametrize("format", FORMATS)
+def test_work_grows_with_the_history(
+    format: str, shape: Callable[[str, int], list[Item]], policy: Policy
+) -> None:
+    small, large = (
+        executed_lines(_repair(format, render(format, shape(format, size)), policy))
+        for size in (SMALL, LARGE)
+    )
+    assert large <= 12 * small
+
+
+def _repair(format: str, messages: list[Any], policy: Policy) -> Callable[[], object]:
+    return lambda: toolmend.repair(messages, format=format, policy=policy)
+
+
+class Counted(str):
+    """An id that counts how often it is compared."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize("format", [CHAT, ANTHROPIC])
+def test_ids_are_looked_up_and_not_searched_for(format: str) -> None:
+    compared = []
+    for size in (200, 2000):
+        ids = [Counted(f"id_{n}") for n in range(size)]
+        answered = [Counted(f"id_{n}") for n in range(size) if n % 3]
+        messages = render(format, batch(format, ids, answered))
+        Counted.compared = 0
+        assert len(toolmend.repair(messages, format=format).findings) == len(ids) - len(answered)
+        compared.append(Counted.compared)
+    assert compared[1] <= 12 * compared[0]

@@ -1,0 +1,108 @@
+"""The same history gives the same repair: in another process, and while the conversation grows."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import toolmend
+from tests.property.corpus import as_lines
+from tests.property.outline import ANTHROPIC, FORMATS
+from tests.property.reading import events, field
+from tests.property.strategies import growing_histories
+from toolmend.mending.policy import Policy
+
+ROOT = Path(__file__).parents[2]
+
+
+@cache
+def _lines_of_this_process() -> tuple[str, ...]:
+    return tuple(as_lines())
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "random"])
+def test_no_process_repairs_another_way(seed: str) -> None:
+    made = subprocess.run(
+        [sys.executable, "-m", "tests.property.corpus"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        check=True,
+    )
+    here = "\n".join(_lines_of_this_process()).encode()
+    assert here.count(b"\n") > 200
+    assert made.stdout.replace(b"\r\n", b"\n").strip() == here
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@given(data=st.data())
+def test_what_is_appended_leaves_earlier_output_equal(format: str, data: st.DataObject) -> None:
+    sample = data.draw(growing_histories(format))
+    policy = sample.policy or Policy()
+    before = toolmend.repair(sample.messages, format=format, policy=policy)
+    assume(_is_complete(format, sample.messages) and _is_complete(format, before.messages))
+    grown = [*sample.messages, *sample.more]
+    after = toolmend.repair(grown, format=format, policy=policy)
+    if format == ANTHROPIC:  # neighbouring messages of one role are one turn to the provider
+        one, two = _blocks(before.messages), _blocks(after.messages)
+    else:
+        one, two = list(before.messages), list(after.messages)
+    assert two[: len(one)] == one
+    assert _blocks(after.messages)[-len(_blocks(sample.more)) :] == _blocks(sample.more)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@given(data=st.data())
+def test_what_slides_out_at_the_head_leaves_later_output_equal(
+    format: str, data: st.DataObject
+) -> None:
+    sample = data.draw(growing_histories(format))
+    policy = sample.policy or Policy()
+    alone = toolmend.repair(sample.messages, format=format, policy=policy)
+    assume(not any(finding.kind == "bad_first_turn" for finding in alone.findings))
+    head = [*sample.more, sample.more[0]]  # ends with the user, so that no turn is joined
+    whole = toolmend.repair([*head, *sample.messages], format=format, policy=policy)
+    assert list(whole.messages[: len(head)]) == head
+    assert list(whole.messages[len(head) :]) == list(alone.messages)
+
+
+def _blocks(messages: Sequence[Any]) -> list[tuple[str, Any]]:
+    out: list[tuple[str, Any]] = []
+    for message in messages:
+        role, content = field(message, "role"), field(message, "content")
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}]
+        out.extend((role, block) for block in content or ())
+    return out
+
+
+def _is_complete(format: str, messages: Sequence[Any]) -> bool:
+    """Tell whether no server call is open and the last message is one that others may follow."""
+    if format != ANTHROPIC or not messages:
+        return True
+    history = events(format, messages)
+    waiting: set[Any] = set()
+    known: set[Any] = set()
+    for event in history:
+        if event.is_server and event.kind == "call":
+            if event.key is None or event.key in known:
+                return False
+            waiting.add(event.key)
+            known.add(event.key)
+        elif event.is_server:
+            waiting.discard(event.key)
+    if waiting:
+        return False
+    last = [event for event in history if event.index == len(messages) - 1]
+    if last[0].role != "assistant":
+        return True
+    return last[-1].kind != "thinking" and any(e.kind in ("text", "call") for e in last)
