@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
 import sys
@@ -14,24 +15,31 @@ from toolmend.formats.recognise import recognise
 HISTORY_NAMES: Final = ("messages", "input", "contents", "history")
 MODEL_NAMES: Final = ("model", "model_id", "modelId")
 THREAD_NAMES: Final = ("thread_id", "conversation_id", "session_id")
-_SERVER_STATE_NAMES: Final = ("previous_response_id", "conversation", "previous_interaction_id")
+_SERVER_STATE_NAMES: Final = ("previous_response_id", "previous_interaction_id")
+_SERVER_CONVERSATION: Final = "conversation"
+_SERVER_CONVERSATION_PREFIX: Final = "conv_"
 _KNOWN_SDKS: Final = ("openai", "anthropic")
+_MAX_WRAPPERS: Final = 8
 _POSITIONAL: Final = (
     inspect.Parameter.POSITIONAL_ONLY,
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
 )
+_PLAIN_ITERATORS: Final = ("builtins", "itertools")
 
 
 class Place(NamedTuple):
     """An argument that may hold a history.
 
     Attributes:
-        at: index of a positional argument, or name of a keyword.
+        at: index of a positional argument, name of a keyword, or the slice of the arguments that a
+            ``*parameter`` takes.
         value: the argument.
+        name: of the parameter, None where the argument was found by its looks.
     """
 
-    at: int | str
+    at: int | str | slice
     value: Any
+    name: str | None = None
 
 
 class CallSite:
@@ -47,46 +55,63 @@ class CallSite:
 
     def __init__(self, function: Callable[..., Any], messages: str | None) -> None:
         parameters = _parameters(function)
+        kinds = {name: parameter.kind for name, parameter in parameters.items()}
         self._positions = {
-            name: index
-            for index, (name, parameter) in enumerate(parameters.items())
-            if parameter.kind in _POSITIONAL
+            name: index for index, (name, kind) in enumerate(kinds.items()) if kind in _POSITIONAL
         }
         self._defaults = {
             name: parameter.default
             for name, parameter in parameters.items()
             if parameter.default is not inspect.Parameter.empty
         }
-        self._has_keywords = any(
-            parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()
+        self._keyword_only_defaults = {
+            name: value
+            for name, value in self._defaults.items()
+            if kinds[name] is not inspect.Parameter.POSITIONAL_ONLY
+        }
+        self._star = next(
+            (
+                (name, len(self._positions))
+                for name, kind in kinds.items()
+                if kind is inspect.Parameter.VAR_POSITIONAL
+            ),
+            None,
         )
-        self._may_continue = self._has_keywords or any(
-            name in parameters for name in (*_SERVER_STATE_NAMES, "thread", "extra_body")
+        has_keywords = inspect.Parameter.VAR_KEYWORD in kinds.values()
+        self._may_continue = has_keywords or any(
+            name in parameters
+            for name in (*_SERVER_STATE_NAMES, _SERVER_CONVERSATION, "thread", "extra_body")
         )
-        if messages is None:
-            named = next((name for name in HISTORY_NAMES if name in parameters), None)
-        elif not parameters or messages in parameters or self._has_keywords:
-            named = messages
-        else:
+        self._history_names = HISTORY_NAMES if messages is None else (messages,)
+        self._is_named = messages is not None
+        if messages is not None and parameters and messages not in parameters and not has_keywords:
             raise TypeError(
                 f"{getattr(function, '__qualname__', function)!s} has no parameter {messages!r}; "
                 f"it has {', '.join(parameters)}"
             )
-        self._history_names = HISTORY_NAMES if named is None else (named,)
-        self._is_named = named is not None
 
     def history(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Place | None:
         """Return the argument that holds the history of a call, None where there is none."""
         for name in self._history_names:
-            if name in kwargs:
-                return Place(name, kwargs[name])
-            position = self._positions.get(name)
-            if position is not None and position < len(args):
-                return Place(position, args[position])
+            place = self._named(name, args, kwargs)
+            if place is not None:
+                return place
         if self._is_named:
             return None
         places = [*map(Place, range(len(args)), args), *map(Place, kwargs, kwargs.values())]
         return next((place for place in places if _looks_like_history(place.value)), None)
+
+    def _named(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Place | None:
+        if name in kwargs:
+            return Place(name, kwargs[name], name) if kwargs[name] is not None else None
+        position = self._positions.get(name)
+        if position is not None and position < len(args):
+            return Place(position, args[position], name) if args[position] is not None else None
+        if self._star is not None and self._star[0] == name and len(args) > self._star[1]:
+            taken = slice(self._star[1], None)
+            return Place(taken, args[taken], name)
+        default = self._keyword_only_defaults.get(name)
+        return Place(name, default, name) if isinstance(default, list | tuple) and default else None
 
     def argument(
         self, names: Sequence[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -121,27 +146,48 @@ class CallSite:
         extra = bodies[0].get("extra_body")
         if isinstance(extra, Mapping):
             bodies.append(extra)
-        for body in bodies:
-            if any(_is_given(body.get(name)) for name in _SERVER_STATE_NAMES):
-                return True
-            continued = body.get("thread")
-            if isinstance(continued, Mapping) and continued.get("type") == "continue":
-                return True
-        return False
+        return any(map(_continues, bodies))
+
+
+def _continues(body: Mapping[str, Any]) -> bool:
+    if any(isinstance(body.get(name), str) and body[name] for name in _SERVER_STATE_NAMES):
+        return True
+    # Applications call their own ids `conversation` too; the provider's start with `conv_`.
+    conversation = body.get(_SERVER_CONVERSATION)
+    if isinstance(conversation, Mapping):
+        conversation = conversation.get("id")
+    if isinstance(conversation, str) and conversation.startswith(_SERVER_CONVERSATION_PREFIX):
+        return True
+    continued = body.get("thread")
+    return isinstance(continued, Mapping) and continued.get("type") == "continue"
 
 
 def replaced(
-    args: tuple[Any, ...], kwargs: Mapping[str, Any], place: int | str, value: object
+    args: tuple[Any, ...], kwargs: Mapping[str, Any], at: int | str | slice, value: Any
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of a call with another history in its place."""
-    if isinstance(place, int):
-        return (*args[:place], value, *args[place + 1 :]), dict(kwargs)
-    return args, {**kwargs, place: value}
+    if isinstance(at, str):
+        return args, {**kwargs, at: value}
+    if isinstance(at, slice):
+        return (*args[: at.start], *value), dict(kwargs)
+    return (*args[:at], value, *args[at + 1 :]), dict(kwargs)
+
+
+def innermost(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function behind partials and wrappers."""
+    for _ in range(_MAX_WRAPPERS):
+        if isinstance(function, functools.partial):
+            function = function.func
+        elif getattr(function, "__self__", None) is None and hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        else:
+            break
+    return function
 
 
 def sdk_of(function: Callable[..., Any]) -> str | None:
     """Return the provider whose SDK a bound method belongs to, None for any other function."""
-    owner = getattr(function, "__self__", None)
+    owner = getattr(innermost(function), "__self__", None)
     top = type(owner).__module__.partition(".")[0] if owner is not None else ""
     return top if top in _KNOWN_SDKS else None
 
@@ -168,35 +214,38 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]
         return {}
 
 
-def _is_history(messages: Sequence[object]) -> bool:
+def _looks_like_history(value: object) -> bool:
     try:
-        return recognise(messages) is not None
+        return isinstance(value, list | tuple) and bool(value) and recognise(value) is not None
     except Exception:  # noqa: BLE001 - an object whose attributes raise is no message
         return False
 
 
-def _looks_like_history(value: object) -> bool:
-    return type(value) in (list, tuple) and bool(value) and recognise(value) is not None  # type: ignore[arg-type]  # a list or a tuple
+def is_readable_once(place: Place) -> bool:
+    """Tell whether an argument is a plain iterator: a generator, or one that Python itself makes.
 
-
-def as_list(value: object) -> Sequence[object] | Iterator[object] | None:
-    """Return the messages in an argument, None when it holds none.
-
-    An iterator is read once and comes back as a list when its first item looks like a message; else as
-    an equal iterator, since it may be anything, without end too. What it raises comes out.
+    Others, such as files, can do more than iterate, and what is called ``input`` may be any data.
     """
+    if place.name == "input":
+        return False
+    if inspect.isgenerator(place.value):
+        return True
+    return isinstance(place.value, Iterator) and type(place.value).__module__ in _PLAIN_ITERATORS
+
+
+def as_list(value: object) -> Sequence[object] | None:
+    """Return the messages in an argument that can be read again, None when it holds none."""
     if isinstance(value, list | tuple):
         return value
-    if isinstance(value, deque):
-        return list(value)
-    if not isinstance(value, Iterator):
-        return None
-    head = list(itertools.islice(value, 1))
-    if head and _is_history(head):
-        return [*head, *value]
-    return itertools.chain(head, value)
+    return list(value) if isinstance(value, deque) else None
 
 
-def _is_given(value: object) -> bool:
-    """Tell whether an argument is there; SDKs mark the absence of one by objects of their own."""
-    return isinstance(value, str | Mapping) and bool(value)
+def read_once(iterator: Iterator[object]) -> list[object] | Iterator[object]:
+    """Read an iterator whose first item looks like a message; else return one that is equal to it.
+
+    It may be anything, and without end. What it raises comes out.
+    """
+    head = list(itertools.islice(iterator, 1))
+    if head and _looks_like_history(head):
+        return [*head, *iterator]
+    return itertools.chain(head, iterator)

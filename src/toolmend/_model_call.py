@@ -6,21 +6,24 @@ import asyncio
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, get_args, overload
 
 from typing_extensions import ParamSpec
 
 from toolmend._prepared import Options, Prepared
-from toolmend._run import OnRepair, Run
+from toolmend._run import OnRepair, Run, watch_for_abandoned
 from toolmend._streams import (
     async_generator_function,
     is_stream,
+    is_stream_manager,
     watch_async_generator,
     watch_generator,
-    watch_stream,
 )
+from toolmend._watched import watch_manager, watch_stream
+from toolmend.errors import PolicyError
 from toolmend.mend import find_format
 from toolmend.mending.policy import DEFAULT_POLICY, Policy
+from toolmend.settings import ThreadLabel
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -98,9 +101,14 @@ def model_call(
     Raises:
         TypeError: ``function`` cannot be called, or has no parameter named as ``messages`` says.
         HistoryError: there is no format of that name.
+        PolicyError: ``policy`` or ``thread_label`` is of no use.
     """
     if format is not None:
         find_format([], format)
+    if policy is not None and not isinstance(policy, Policy):
+        raise PolicyError(f"policy must be a toolmend.Policy; got {type(policy).__name__}")
+    if thread_label not in (None, *get_args(ThreadLabel)):
+        raise PolicyError(f"thread_label must be 'raw' or 'hash'; got {thread_label!r}")
     options = Options(
         messages=messages,
         model=model,
@@ -130,6 +138,9 @@ def _decorate(options: Options, function: Any) -> Any:
         wrapper = _wrap_coroutine(call, function)
     else:
         wrapper = _wrap_function(call, function)
+    if inspect.isfunction(function) or inspect.ismethod(function):
+        return functools.wraps(function)(wrapper)
+    # The attributes of an object are its own business.
     return functools.wraps(function, updated=())(wrapper)
 
 
@@ -172,6 +183,7 @@ def _wrap_generator(call: Prepared, function: Callable[..., Any]) -> Callable[..
         if run is None:
             return (yield from function(*args, **kwargs))
         run.tell()
+        watch_for_abandoned()
         return (yield from watch_generator(run, function(*run.args, **run.kwargs)))
 
     return wrapper
@@ -191,16 +203,23 @@ def _wrap_async_generator(call: Prepared, function: Callable[..., Any]) -> Calla
 def _watched(run: Run, result: Any) -> Any:
     """Return a result; one that is not there yet is watched to its end."""
     if inspect.isgenerator(result):
+        watch_for_abandoned()
         return watch_generator(run, result)
     if inspect.isasyncgen(result):
         return watch_async_generator(run, result)
     if asyncio.isfuture(result):
         result.add_done_callback(run.end_with)
         return result
-    if inspect.isawaitable(result):
+    if inspect.iscoroutine(result) or (
+        inspect.isawaitable(result) and not hasattr(type(result), "__aenter__")
+    ):
         return _awaited(run, result)
     if is_stream(result):
+        watch_for_abandoned()
         return watch_stream(run, result)
+    if is_stream_manager(result):
+        watch_for_abandoned()
+        return watch_manager(run, result)
     run.succeed()
     return result
 

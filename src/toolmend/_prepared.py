@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, Final, Literal
@@ -16,10 +16,13 @@ from toolmend._arguments import (
     Place,
     as_list,
     framework_thread,
+    innermost,
+    is_readable_once,
+    read_once,
     replaced,
     sdk_of,
 )
-from toolmend._run import OnRepair, Run, outermost_run
+from toolmend._run import OnRepair, Run, outermost_run, settle_abandoned
 from toolmend._threads import current_thread
 from toolmend.errors import BrokenHistoryError, HistoryError
 from toolmend.formats import FORMATS
@@ -29,11 +32,12 @@ from toolmend.mending.policy import Policy
 from toolmend.settings import settings
 from toolmend.telemetry.baggage import thread_from_baggage
 from toolmend.telemetry.faults import guard, report_fault
+from toolmend.telemetry.label_sets import as_label
 from toolmend.telemetry.model_call_facts import ModelCallFacts
 from toolmend.telemetry.model_calls import ModelCallReport
 from toolmend.telemetry.names import UNKNOWN
 
-_UNCOUNTED: Final = frozenset(("count_tokens", "input_tokens"))
+_MAX_KEY_BYTES: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +61,8 @@ class Prepared:
         self._options = options
         self._site = CallSite(function, options.messages)
         self._provider = options.provider or sdk_of(function) or UNKNOWN
-        name = getattr(function, "__qualname__", "")
-        self._is_counted = not any(word in name.lower() for word in _UNCOUNTED)
+        owner, _, name = getattr(innermost(function), "__qualname__", "").rpartition(".")
+        self._is_counted = name != "count_tokens" and not owner.endswith("InputTokens")
 
     def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Run | None:
         """Mend the history of a call; None when an operator switched us off.
@@ -70,15 +74,22 @@ class Prepared:
             return None
         facts = ModelCallFacts(started_at=time.time_ns())
         began = time.perf_counter()
+        settle_abandoned()
         place: Place | None = None
+        messages: Sequence[object] | None = None
+        is_readable = False
         with guard("recognise"):
             place = self._site.history(args, kwargs)
-        messages = as_list(place.value) if place is not None else None
-        if place is not None and messages is not None and isinstance(place.value, Iterator):
-            args, kwargs = replaced(args, kwargs, place.at, messages)
+            if place is not None:
+                messages = as_list(place.value)
+                is_readable = messages is None and is_readable_once(place)
+        if place is not None and is_readable:
+            read = read_once(place.value)
+            args, kwargs = replaced(args, kwargs, place.at, read)
+            messages = read if isinstance(read, list) else None
         repaired: Repair | None = None
         refusal: BrokenHistoryError | None = None
-        if place is not None and isinstance(messages, Sequence):
+        if place is not None and messages is not None:
             try:
                 found = self._mend(messages, args, kwargs, facts)
             except BrokenHistoryError as error:
@@ -89,16 +100,19 @@ class Prepared:
             else:
                 if found is not None and found.changed:
                     repaired = found
-                    args, kwargs = replaced(args, kwargs, place.at, found.messages)
+                    # A list of its own: what the callback stores must not grow with what is sent.
+                    args, kwargs = replaced(args, kwargs, place.at, list(found.messages))
         facts.repair_seconds = time.perf_counter() - began
-        report = self._report(facts, args, kwargs)
+        outer = outermost_run()
+        is_told = self._is_counted and (outer is None or not outer.has_mended())
+        report = self._report(facts, outer, args, kwargs)
         return Run(
             args,
             kwargs,
             report=report,
             repaired=repaired,
             refusal=refusal,
-            on_repair=self._options.on_repair,
+            on_repair=self._options.on_repair if is_told else None,
         )
 
     def _mend(
@@ -142,23 +156,26 @@ class Prepared:
         return policy
 
     def _report(
-        self, facts: ModelCallFacts, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        facts: ModelCallFacts,
+        outer: Run | None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> ModelCallReport | None:
         if not self._is_counted:
             return None
         with guard("telemetry"):
             model = self._options.model or self._site.argument(MODEL_NAMES, args, kwargs)
-            facts.model = model if isinstance(model, str) and model else UNKNOWN
-            facts.provider = self._provider
-        outer = outermost_run()
-        if outer is not None:
-            if outer.report is not None:
-                with guard("telemetry"):
-                    outer.report.facts.absorb(facts)
-            return None
+            facts.model = as_label(model)
+            facts.provider = as_label(self._provider)
         with guard("thread"):
             facts.thread = self._thread(args, kwargs)
-        return ModelCallReport(facts)
+        if outer is None:
+            return ModelCallReport(facts)
+        if outer.report is not None:
+            with guard("telemetry"):
+                outer.report.facts.absorb(facts)
+        return None
 
     def _thread(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
         option = self._options.thread
@@ -173,9 +190,9 @@ class Prepared:
         if found is None or isinstance(found, bool) or not isinstance(found, str | int | UUID):
             return None
         label = self._options.thread_label or settings().thread_label
-        return _hashed(str(found)) if label == "hash" else str(found)
+        return _hashed(str(found)) if label == "hash" else as_label(str(found))
 
 
 def _hashed(thread_id: str) -> str:
-    key = settings().digest_key.encode()[:64]
+    key = settings().digest_key.encode("utf-8", "surrogateescape")[:_MAX_KEY_BYTES]
     return blake2b(thread_id.encode("utf-8", "surrogatepass"), key=key, digest_size=8).hexdigest()

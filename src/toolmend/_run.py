@@ -8,8 +8,9 @@ from collections.abc import Callable
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, Final
 
+from toolmend._abandoned import Abandoned
 from toolmend.mend import Repair
-from toolmend.telemetry.faults import guard, report_fault
+from toolmend.telemetry.faults import guard
 from toolmend.telemetry.rejections import is_history_rejection
 
 if TYPE_CHECKING:
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from toolmend.errors import BrokenHistoryError
-    from toolmend.telemetry.model_calls import ModelCallReport
+    from toolmend.telemetry.model_calls import CurrentSpan, ModelCallReport
 
 OnRepair = Callable[[Repair], object]
+_ASYNC_CALLBACK: Final = "on_repair is async, and the decorated function is not"
 
 
 class Run:
@@ -53,7 +55,7 @@ class Run:
         self.kwargs = kwargs
         self.report = report
         self.is_over = False
-        self._on_repair = on_repair if report is not None and repaired is not None else None
+        self._on_repair = on_repair
         self._repaired = repaired
         self._refusal = refusal
 
@@ -63,14 +65,17 @@ class Run:
         Raises:
             BrokenHistoryError: under ``mode="raise"``.
         """
-        self._start()
-        if self._on_repair is None or self._repaired is None:
-            return
-        with guard("on_repair"):
-            answer = self._on_repair(self._repaired)
-            if inspect.iscoroutine(answer):
-                answer.close()
-                raise TypeError("on_repair is async, and the decorated function is not")
+        try:
+            self._start()
+            if self._on_repair is not None and self._repaired is not None:
+                with guard("on_repair"):
+                    answer = self._on_repair(self._repaired)
+                    if inspect.iscoroutine(answer):
+                        answer.close()
+                        raise TypeError(_ASYNC_CALLBACK)  # noqa: TRY301 - for the guard
+        except BaseException as error:
+            self.fail(error)
+            raise
 
     async def tell_async(self) -> None:
         """Do the same for an async function, whose callback may be async too.
@@ -78,13 +83,16 @@ class Run:
         Raises:
             BrokenHistoryError: under ``mode="raise"``.
         """
-        self._start()
-        if self._on_repair is None or self._repaired is None:
-            return
-        with guard("on_repair"):
-            answer = self._on_repair(self._repaired)
-            if inspect.isawaitable(answer):
-                await answer
+        try:
+            self._start()
+            if self._on_repair is not None and self._repaired is not None:
+                with guard("on_repair"):
+                    answer = self._on_repair(self._repaired)
+                    if inspect.isawaitable(answer):
+                        await answer
+        except BaseException as error:
+            self.fail(error)
+            raise
 
     def _start(self) -> None:
         if self.report is not None:
@@ -92,6 +100,10 @@ class Run:
         if self._refusal is not None:
             self.succeed()
             raise self._refusal
+
+    def has_mended(self) -> bool:
+        """Tell whether a layer of this call has changed its history."""
+        return self.report is not None and self.report.facts.outcome == "repaired"
 
     def inside(self) -> AbstractContextManager[None]:
         """Mark the work inside as part of this call, with its span as the current one."""
@@ -104,28 +116,56 @@ class Run:
 
     def succeed(self) -> None:
         """Note that the call is over."""
-        self.is_over = True
+        self._let_go()
         if self.report is not None:
             self.report.end()
 
     def fail(self, error: BaseException) -> None:
         """Note what the call raised."""
-        self.is_over = True
+        self._let_go()
         if self.report is not None:
             self.report.end(error, is_rejected=is_history_rejection(error))
+
+    def abandon(self) -> None:
+        """Note that nobody will read on; safe where the garbage collector calls it.
+
+        It runs wherever memory is taken, also while this thread holds a lock of the OpenTelemetry SDK,
+        so nothing may be counted there and then.
+        """
+        if not self.is_over:
+            _abandoned.put(self.succeed)
 
     def end_with(self, future: Any) -> None:
         """Note how a future ended."""
         with guard("stream"):
+            # Not by `exception()`: asyncio warns of errors that nobody asked for, and still shall.
+            error = getattr(future, "_exception", None)
             if future.cancelled():
                 self.fail(asyncio.CancelledError())
-            elif future.exception() is not None:
-                self.fail(future.exception())
+            elif error is not None:
+                self.fail(error)
             else:
                 self.succeed()
 
+    def _let_go(self) -> None:
+        """Drop the history: a background task may hold on to this call for long."""
+        self.is_over = True
+        self.args, self.kwargs = (), {}
+        self._repaired = None
+
 
 _outermost: Final[ContextVar[Run | None]] = ContextVar("toolmend_model_call", default=None)
+_abandoned: Final = Abandoned()
+
+
+def settle_abandoned() -> None:
+    """End the calls whose streams were abandoned."""
+    _abandoned.settle()
+
+
+def watch_for_abandoned() -> None:
+    """See to it that abandoned streams end soon, also when no other call follows."""
+    _abandoned.start()
 
 
 def outermost_run() -> Run | None:
@@ -141,7 +181,7 @@ class _Inside:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._span: AbstractContextManager[None] | None = None
+        self._span: CurrentSpan | None = None
         self._token: Token[Run | None] | None = None
 
     def __enter__(self) -> None:
@@ -149,12 +189,9 @@ class _Inside:
         if report is None:
             return
         self._token = _outermost.set(self._run)
-        try:
-            span = report.current()
-            span.__enter__()
-            self._span = span
-        except Exception as error:  # noqa: BLE001 - the guard around our own code
-            report_fault("stream", error)
+        with guard("stream"):
+            self._span = report.current()
+            self._span.__enter__()
 
     def __exit__(
         self,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
-    from types import TracebackType
 
 
 class Watch(Protocol):
@@ -30,11 +29,30 @@ class Watch(Protocol):
         """Note what the call raised."""
         ...
 
+    def abandon(self) -> None:
+        """Note that nobody will read on, where the garbage collector may be at work."""
+        ...
+
 
 def is_stream(value: object) -> bool:
     """Tell whether a result is an iterator, sync or async; an iterable such as a list is none."""
     kind = type(value)
+    if kind.__module__.startswith("unittest.mock"):
+        return False  # a mock has every method, and is compared with itself
     return hasattr(kind, "__next__") or hasattr(kind, "__anext__")
+
+
+def is_stream_manager(value: object) -> bool:
+    """Tell whether a result is an SDK's context manager that sends the request when it is entered."""
+    kind = type(value)
+    return (
+        kind.__module__.partition(".")[0] in _MANAGER_SDKS
+        and kind.__name__.endswith("Manager")
+        and (hasattr(kind, "__enter__") or hasattr(kind, "__aenter__"))
+    )
+
+
+_MANAGER_SDKS: Final = ("openai", "anthropic")
 
 
 def watch_generator(watch: Watch, source: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
@@ -55,9 +73,9 @@ def watch_generator(watch: Watch, source: Generator[Any, Any, Any]) -> Generator
             try:
                 argument = yield item
             except GeneratorExit:
-                with watch.inside():
-                    source.close()
-                watch.succeed()
+                # Perhaps not closed but collected: then nothing may be counted here and now.
+                watch.abandon()
+                source.close()
                 raise
             except BaseException as error:  # noqa: BLE001 - handed to the generator, as yield from does
                 step, argument = source.throw, error
@@ -83,7 +101,7 @@ def async_generator_function(open_stream: OpenStream) -> Callable[..., AsyncGene
 
     async def driver(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         watch, source = await open_stream(*args, **kwargs)
-        step: Any = source.asend
+        step: Any = _begun(source)
         argument: Any = None
         try:
             while True:
@@ -114,6 +132,21 @@ def async_generator_function(open_stream: OpenStream) -> Callable[..., AsyncGene
     return driver
 
 
+def _begun(source: AsyncGenerator[Any, Any]) -> Callable[[Any], Awaitable[Any]]:
+    """Return the first step of a generator, taken so that the event loop does not note it down.
+
+    A loop that shuts down closes all generators it knows of at once, ours and the one inside, and would
+    find the latter being closed already.
+    """
+    hooks = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(firstiter=None, finalizer=None)
+    try:
+        step = source.asend(None)
+    finally:
+        sys.set_asyncgen_hooks(*hooks)
+    return lambda _: step
+
+
 def watch_async_generator(
     watch: Watch, source: AsyncGenerator[Any, Any]
 ) -> AsyncGenerator[Any, Any]:
@@ -123,123 +156,3 @@ def watch_async_generator(
         return watch, source
 
     return async_generator_function(opened)()
-
-
-def watch_stream(watch: Watch, stream: Any) -> Any:
-    """Return what stands in for a stream object and watches it."""
-    is_sync, is_async = (hasattr(type(stream), name) for name in ("__next__", "__anext__"))
-    if is_sync and is_async:
-        return _WatchedBothWays(watch, stream)
-    return (_WatchedAsyncStream if is_async else _WatchedStream)(watch, stream)
-
-
-class _Watched:
-    """Stands in for a stream: all but iteration and the end goes to the stream itself."""
-
-    __slots__ = ("__weakref__", "_toolmend_stream", "_toolmend_watch")
-
-    def __init__(self, watch: Watch, stream: Any) -> None:
-        object.__setattr__(self, "_toolmend_watch", watch)
-        object.__setattr__(self, "_toolmend_stream", stream)
-
-    @property  # type: ignore[misc]  # so that isinstance sees the stream's own class
-    def __class__(self) -> Any:
-        return type(self._toolmend_stream)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._toolmend_stream, name)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        setattr(self._toolmend_stream, name, value)
-
-    def __repr__(self) -> str:
-        return repr(self._toolmend_stream)
-
-    def close(self) -> Any:
-        """Close the stream; the call is over."""
-        self._toolmend_watch.succeed()
-        return self._toolmend_stream.close()
-
-    def __del__(self) -> None:
-        # Abandoned: nobody will read on. While the interpreter goes down nothing can be relied on.
-        with suppress(Exception):
-            self._toolmend_watch.succeed()
-
-
-class _WatchedStream(_Watched):
-    __slots__ = ()
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        try:
-            with self._toolmend_watch.inside():
-                item = next(self._toolmend_stream)
-        except StopIteration:
-            self._toolmend_watch.succeed()
-            raise
-        except BaseException as error:
-            self._toolmend_watch.fail(error)
-            raise
-        self._toolmend_watch.first_item()
-        return item
-
-    def __enter__(self) -> Any:
-        entered = self._toolmend_stream.__enter__()
-        return self if entered is self._toolmend_stream else entered
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> Any:
-        try:
-            return self._toolmend_stream.__exit__(kind, error, trace)
-        finally:
-            self._toolmend_watch.succeed()
-
-
-class _WatchedAsyncStream(_Watched):
-    __slots__ = ()
-
-    def __aiter__(self) -> AsyncIterator[Any]:
-        return self
-
-    async def __anext__(self) -> Any:
-        try:
-            with self._toolmend_watch.inside():
-                item = await self._toolmend_stream.__anext__()
-        except StopAsyncIteration:
-            self._toolmend_watch.succeed()
-            raise
-        except BaseException as error:
-            self._toolmend_watch.fail(error)
-            raise
-        self._toolmend_watch.first_item()
-        return item
-
-    async def __aenter__(self) -> Any:
-        entered = await self._toolmend_stream.__aenter__()
-        return self if entered is self._toolmend_stream else entered
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> Any:
-        try:
-            return await self._toolmend_stream.__aexit__(kind, error, trace)
-        finally:
-            self._toolmend_watch.succeed()
-
-    def aclose(self) -> Any:
-        """Close the stream; the call is over."""
-        self._toolmend_watch.succeed()
-        return self._toolmend_stream.aclose()
-
-
-class _WatchedBothWays(_WatchedStream, _WatchedAsyncStream):
-    __slots__ = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
 _current: ContextVar[str | None] = ContextVar("toolmend_thread", default=None)
@@ -25,7 +25,10 @@ def thread(thread_id: str) -> Iterator[str]:
     try:
         yield thread_id
     finally:
-        _current.reset(token)
+        # Closed from another task, as the event loop does with generators that were left behind: there
+        # the name was never set.
+        with suppress(ValueError):
+            _current.reset(token)
 
 
 def current_thread() -> str | None:

@@ -16,6 +16,7 @@ ThreadLabel = Literal["raw", "hash"]
 _MODES: Final = ("repair", "observe", "raise")
 _DEFAULT_THREAD_LIMIT: Final = 200
 _HIGHEST_THREAD_LIMIT: Final = 900
+_LONGEST: Final = 4
 _TRUE: Final = frozenset(("1", "true", "yes", "on"))
 
 
@@ -43,7 +44,9 @@ class Settings:
 def read_settings(environment: Mapping[str, str]) -> Settings:
     """Read the settings; a value that cannot be used is named in a log warning and left out."""
     limit = _value(environment, "TOOLMEND_THREAD_LIMIT", "")
-    if limit and not (limit.isdecimal() and int(limit) <= _HIGHEST_THREAD_LIMIT):
+    if limit and not (
+        limit.isdecimal() and len(limit) <= _LONGEST and int(limit) <= _HIGHEST_THREAD_LIMIT
+    ):
         _complain("TOOLMEND_THREAD_LIMIT", limit, f"a number from 0 to {_HIGHEST_THREAD_LIMIT}")
         limit = ""
     mode = _choice(environment, "TOOLMEND_MODE", _MODES)

@@ -97,9 +97,11 @@ def is_legal(sample: Sample, outcome: Repair) -> None:
 def is_done_once(sample: Sample, outcome: Repair) -> None:
     if is_known_by_another_id(sample, outcome) or has_twin_ids(sample):
         return
-    policy = sample.policy or DEFAULT_POLICY
-    if policy.orphans == "keep" and any(f.action == "dropped" for f in outcome.findings):
-        return  # an orphan that was kept may now stand right before a call of its id
+    left = {f.call_id for f in outcome.findings if (f.kind, f.action) == ("orphan_result", "left")}
+    if left & {
+        event.id for event in events(sample.format, sample.messages) if event.kind == "call"
+    }:
+        return  # what was far from the call of its id may stand right before it when others left
     again = toolmend.repair(outcome.messages, format=sample.format, policy=sample.policy)
     assert not [f for f in again.findings if f.action != "left"]
     assert again.messages is outcome.messages

@@ -324,3 +324,57 @@ def test_chat_history_with_an_answer_of_no_content_is_left_alone(
     history = [user(), assistant(text=""), user()]
     toolmend.model_call(chat.chat.completions.create)(model="gpt-x", messages=history)
     assert strict_provider.requests[-1].body["messages"] == history
+
+
+# -- context managers that send the request when they are entered ----------------------------------
+
+
+def test_openai_stream_manager(chat: openai.OpenAI, telemetry: Captured) -> None:
+    stream: Any = toolmend.model_call(chat.chat.completions.stream)
+    with stream(model="gpt-x", messages=dangling()) as events:
+        assert events.get_final_completion().choices[0].message.content == "ok"
+    assert telemetry.total("toolmend.model_calls", outcome="repaired", provider="openai") == 1
+    assert len(telemetry.spans) == 1
+    observe: Any = toolmend.model_call(
+        chat.chat.completions.stream, policy=toolmend.Policy(mode="observe")
+    )
+    with (
+        pytest.raises(openai.BadRequestError),
+        observe(model="gpt-x", messages=dangling()),
+    ):
+        pass
+    assert telemetry.total("toolmend.rejections", outcome="observed") == 1
+    assert telemetry.spans[-1].attributes["toolmend.rejected"] is True
+
+
+async def test_anthropic_stream_manager(
+    async_claude: anthropic.AsyncAnthropic, telemetry: Captured
+) -> None:
+    options: Any = {"model": "claude-x", "max_tokens": 10}
+    stream: Any = toolmend.model_call(async_claude.messages.stream)
+    async with stream(messages=messages_history(), **options) as events:
+        assert await events.get_final_text() == "ok"
+    assert telemetry.total("toolmend.model_calls", outcome="repaired", provider="anthropic") == 1
+    observe: Any = toolmend.model_call(
+        async_claude.messages.stream, policy=toolmend.Policy(mode="observe")
+    )
+    with pytest.raises(anthropic.BadRequestError):
+        async with observe(messages=messages_history(), **options):
+            pass
+    assert telemetry.total("toolmend.rejections", outcome="observed") == 1
+
+
+def test_openai_raw_and_streaming_responses(chat: openai.OpenAI, telemetry: Captured) -> None:
+    raw: Any = toolmend.model_call(chat.chat.completions.with_raw_response.create)
+    assert raw(model="gpt-x", messages=dangling()).status_code == 200
+    streaming: Any = toolmend.model_call(
+        chat.chat.completions.with_streaming_response.create,
+        policy=toolmend.Policy(mode="observe"),
+    )
+    with (
+        pytest.raises(openai.BadRequestError),
+        streaming(model="gpt-x", messages=dangling()),
+    ):
+        pass
+    assert telemetry.total("toolmend.model_calls", provider="openai") == 2
+    assert telemetry.total("toolmend.rejections") == 1

@@ -152,6 +152,8 @@ def _take_early_results(
     for turn in turns:
         calls = (*turn.calls, *turn.server_calls)
         waiting = _results_right_before(transcript, turn.messages[0], empty) if calls else []
+        if turn.server_calls:
+            waiting = [*_server_results_in(transcript, turn), *waiting]
         keys = {call.key for call in calls}
         real: dict[Hashable, deque[Result]] = defaultdict(deque)
         made_up: dict[Hashable, deque[Result]] = defaultdict(deque)
@@ -178,6 +180,16 @@ def _take_early_results(
         for leftovers in (*real.values(), *made_up.values()):
             for result in leftovers:
                 found.spares[result.number] = "duplicate_result"
+
+
+def _server_results_in(transcript: Transcript, turn: Turn) -> list[Result]:
+    """Return the server results of a turn, the last first: one may stand ahead of its call."""
+    return [
+        part
+        for index in reversed(turn.messages)
+        for part in reversed(transcript.messages[index].parts)
+        if isinstance(part, Result) and part.server
+    ]
 
 
 def _is_asking(call: Call, found: Match) -> bool:

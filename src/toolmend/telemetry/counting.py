@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from toolmend.telemetry import names
 from toolmend.telemetry.events import log
-from toolmend.telemetry.label_sets import as_label
-from toolmend.telemetry.sightings import call_digest
+from toolmend.telemetry.faults import guard
+from toolmend.telemetry.label_sets import as_label, shown
+from toolmend.telemetry.sightings import call_digest, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
     from toolmend.telemetry.signals import Signals
 
 _MAX_LISTED: Final = 32
-_Mark = tuple[str | None, str | None, bytes, int]
+_Mark = tuple[str | None, str | bytes | None, bytes, int]
 
 
 def count_model_call(out: Signals, facts: ModelCallFacts) -> None:
     """Count one outermost model call with everything that was found in its history."""
-    model, provider = as_label(facts.model), as_label(facts.provider)
-    if out.open((model, provider, facts.format)):
+    model, provider = facts.model, facts.provider
+    if out.open(out.admitted(names.MODEL_CALLS, model, provider, facts.format, facts.outcome)[:3]):
         for outcome in names.OUTCOMES:
             out.add(names.MODEL_CALLS, model, provider, facts.format, outcome, amount=0)
             out.add(names.REJECTIONS, model, provider, outcome, amount=0)
@@ -32,10 +33,11 @@ def count_model_call(out: Signals, facts: ModelCallFacts) -> None:
     out.record(names.REPAIR_DURATION, facts.repair_seconds, facts.format, facts.outcome)
     latest = _LatestCalls(out, facts)
     for tool, mark in latest.marks:
-        if out.open((model, provider, tool)):
-            out.add(names.TOOL_CALLS_DANGLING, model, provider, tool, "first", amount=0)
-        if out.requested.is_first(mark):
-            out.add(names.TOOL_CALLS_REQUESTED, model, provider, tool)
+        labels = out.admitted(names.TOOL_CALLS_REQUESTED, model, provider, tool)
+        if out.open(labels):
+            out.add(names.TOOL_CALLS_DANGLING, *labels, "first", amount=0)
+        if out.memory.requested.is_first(mark):
+            out.add(names.TOOL_CALLS_REQUESTED, *labels)
     repairs = [finding for finding in facts.findings if finding.action != "left"]
     if not repairs:
         return
@@ -46,14 +48,15 @@ def count_model_call(out: Signals, facts: ModelCallFacts) -> None:
             continue
         is_first = latest.is_first_sighting(finding)
         tool = as_label(finding.tool_name)
-        recurrence = "first" if is_first else "repeat"
-        out.add(names.TOOL_CALLS_DANGLING, model, provider, tool, recurrence)
+        labels = out.admitted(names.TOOL_CALLS_REQUESTED, model, provider, tool)
+        out.add(names.TOOL_CALLS_DANGLING, *labels, "first" if is_first else "repeat")
         if is_first:
             firsts.append(finding)
             out.add(names.DANGLING_CAUSES, tool, finding.cause or names.UNKNOWN)
             if facts.thread is not None:
                 out.add(names.THREADS_DANGLING, facts.thread)
-    _log_repairs(out, facts, repairs, firsts)
+    with guard("telemetry"):
+        _log_repairs(out, facts, repairs, firsts)
 
 
 def _is_dangling(finding: Finding) -> bool:
@@ -82,8 +85,8 @@ class _LatestCalls:
             call_id = _text(call.id)
             digest = call_digest(call, facts.latest.before)
             nth = uses[call_id, digest] = uses.get((call_id, digest), 0) + 1
-            mark = (facts.thread, call_id, digest, nth)
-            self.marks.append((tool, mark))
+            mark = (facts.thread, short(call_id), digest, nth)
+            self.marks.append((as_label(tool), mark))
             self._waiting[index, call_id].append(mark)
 
     def is_first_sighting(self, finding: Finding) -> bool:
@@ -91,7 +94,7 @@ class _LatestCalls:
         waiting = self._waiting.get((finding.index, finding.call_id))
         if not waiting:
             return False
-        return self._out.dangling.is_first(waiting.popleft())
+        return self._out.memory.dangling.is_first(waiting.popleft())
 
 
 def _text(value: object) -> str | None:
@@ -103,8 +106,8 @@ def _log_repairs(
 ) -> None:
     is_news = bool(firsts)
     for finding in repairs:
-        where = finding.call_id or finding.index
-        is_new = out.reported.is_first((facts.thread, finding.kind, where))
+        where = short(finding.call_id) or finding.index
+        is_new = out.memory.reported.is_first((facts.thread, finding.kind, where))
         is_news = is_news or (is_new and not _is_dangling(finding))
     log(
         "warning" if is_news else "debug",
@@ -122,4 +125,4 @@ def _log_repairs(
 
 
 def _distinct(values: Iterable[str | None]) -> list[str]:
-    return list(dict.fromkeys(value for value in values if value))[:_MAX_LISTED]
+    return list(dict.fromkeys(text for value in values if (text := shown(value))))[:_MAX_LISTED]

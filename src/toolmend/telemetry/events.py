@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from opentelemetry import trace
@@ -25,12 +25,21 @@ def log(level: str, event: str, **fields: object) -> None:
         fields["trace_id"] = trace.format_trace_id(span.trace_id)
         fields["span_id"] = trace.format_span_id(span.span_id)
     if structlog.is_configured():
-        getattr(structlog.get_logger(names.SCOPE), level)(event, **fields)
+        getattr(_logger(), level)(event, **fields)
         return
     number = _LEVELS[level]
     if _fallback.isEnabledFor(number):
         pairs = " ".join(f"{key}={value!r}" for key, value in fields.items())
         _fallback.log(number, "%s %s", event, pairs, extra={"toolmend": fields})
+
+
+def _logger() -> Any:
+    """Return the application's logger; an async one logs at once, through its sync half."""
+    logger = structlog.get_logger(names.SCOPE)
+    try:
+        return getattr(logger, "sync_bl", logger)
+    except TypeError:  # its factory takes no name
+        return structlog.get_logger()
 
 
 _LEVELS: Final = {

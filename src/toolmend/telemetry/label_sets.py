@@ -10,11 +10,14 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from toolmend.telemetry import names
+from toolmend.telemetry.attribute_values import text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAX_SETS: Final = 1_000
+_FEWER_SETS: Final = {names.TOOL_CALLS_REQUESTED.name: MAX_SETS // 2 - 1}
+"""Dangling calls come twice, as first and as repeat: so both sides of the patch rate fold alike."""
 MAX_LABEL_LENGTH: Final = 200
 _LIMITS: Final = {names.MODEL: 50, names.PROVIDER: 20, names.TOOL: 100}
 _GIVEN_UP: Final = (names.TOOL, names.MODEL, names.PROVIDER)
@@ -41,8 +44,12 @@ class Values:
                 return self._known[value]
             if len(self._known) >= self._limit:
                 return names.OTHER
-            self._known[value] = value[:MAX_LABEL_LENGTH]
-            return self._known[value]
+            self._known[value] = value
+            return value
+
+    def renew_lock(self) -> None:
+        """Replace a lock that another thread may have held when this process was forked."""
+        self._lock = threading.Lock()
 
 
 class LabelSets:
@@ -74,11 +81,12 @@ class LabelSets:
         found = known.get(bounded)
         if found is not None:
             return found
+        limit = _FEWER_SETS.get(metric.name, MAX_SETS)
         with self._lock:
             for candidate in _candidates(metric.attributes, bounded):
                 if candidate in known:
                     return known[candidate]
-                if len(known) < MAX_SETS:
+                if len(known) < limit:
                     bounded = candidate
                     break
             else:
@@ -87,6 +95,12 @@ class LabelSets:
             labels = dict(zip(metric.attributes, bounded, strict=True))
             known[bounded] = labels
             return labels
+
+    def renew_locks(self) -> None:
+        """Replace locks that another thread may have held when this process was forked."""
+        self._lock = threading.Lock()
+        for values in self._values.values():
+            values.renew_lock()
 
     def _bounded(self, label: str, value: str) -> str:
         values = self._values.get(label)
@@ -108,5 +122,12 @@ def _candidates(attributes: Iterable[str], values: tuple[str, ...]) -> Iterable[
 
 
 def as_label(value: object, default: str = names.UNKNOWN) -> str:
-    """Return a value as a label: text that is not empty, else the default."""
-    return value if isinstance(value, str) and value else default
+    """Return a value as a label: text that can be exported and is not too long, else the default."""
+    return shown(value) or default
+
+
+def shown(value: object) -> str | None:
+    """Return a text as telemetry shows it: encodable, and cut where it gets absurd; None for no text."""
+    if not isinstance(value, str) or not value:
+        return None
+    return text(value[:MAX_LABEL_LENGTH])

@@ -81,22 +81,41 @@ class ModelCallFacts:
             self.model = inner.model
         if self.provider == names.UNKNOWN:
             self.provider = inner.provider
-        if self.outcome == "unrecognized" and inner.outcome != "unrecognized":
-            self.format, self.mode = inner.format, inner.mode
-            self.messages, self.latest = inner.messages, inner.latest
-            self.first_changed_index = inner.first_changed_index
+        if self.thread is None:
+            self.thread = inner.thread
+        self.repair_seconds += inner.repair_seconds
+        knows_more = self.outcome == "unrecognized" and inner.outcome != "unrecognized"
+        if knows_more or (self.outcome == "observed" and inner.outcome == "repaired"):
+            self._take_over(inner)
+            return
+        if inner.outcome in MENDED_OUTCOMES:
             self.outcome = inner.outcome
-        elif inner.outcome in MENDED_OUTCOMES:
-            self.outcome = inner.outcome
-        known = {(finding.kind, finding.call_id) for finding in self.findings}
+        self._add_findings(inner)
+
+    def _take_over(self, inner: ModelCallFacts) -> None:
+        """Tell what the layer inside did: this one knew of no history, or only looked at it."""
+        self.format, self.mode, self.outcome = inner.format, inner.mode, inner.outcome
+        self.messages, self.latest = inner.messages, inner.latest
+        self.findings, self.counts = inner.findings, dict(inner.counts)
+        self.first_changed_index = inner.first_changed_index
+
+    def _add_findings(self, inner: ModelCallFacts) -> None:
+        """Add what this layer has not found itself."""
+        known = {_mark(finding) for finding in self.findings}
+        added = [finding for finding in inner.findings if _mark(finding) not in known]
+        if not added:
+            return
         calls = self.latest.calls if self.latest is not None else ()
         places = {call.id: index for index, call in calls if isinstance(call.id, str)}
         self.findings += tuple(
             # The list was another one inside: what counts is whether the call is of the latest batch.
             replace(finding, index=places.get(finding.call_id or "", -1))
-            for finding in inner.findings
-            if finding.call_id is None or (finding.kind, finding.call_id) not in known
+            for finding in added
         )
+        # The usual actions are not told by what was only observed, so whole layers are added up.
         for counter, amount in inner.counts.items():
             self.counts[counter] = self.counts.get(counter, 0) + amount
-        self.repair_seconds += inner.repair_seconds
+
+
+def _mark(finding: Finding) -> tuple[str, str | int]:
+    return finding.kind, finding.index if finding.call_id is None else finding.call_id

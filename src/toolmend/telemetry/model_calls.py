@@ -2,28 +2,51 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from opentelemetry import trace
+from opentelemetry import context, trace
 
 from toolmend.settings import settings
 from toolmend.telemetry import names
 from toolmend.telemetry.counting import count_model_call
 from toolmend.telemetry.events import log
 from toolmend.telemetry.faults import guard
-from toolmend.telemetry.label_sets import as_label
+from toolmend.telemetry.label_sets import shown
 from toolmend.telemetry.model_call_facts import MENDED_OUTCOMES, ModelCallFacts
 from toolmend.telemetry.signals import is_suppressed, signals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextvars import Token
+    from types import TracebackType
 
     from opentelemetry.util.types import AttributeValue
 
     from toolmend.mending.findings import Finding
 
 _MAX_EVENTS: Final = 32
+
+
+class CurrentSpan:
+    """Makes a span the current one for a stretch of work; None leaves the current one as it is."""
+
+    __slots__ = ("_span", "_token")
+
+    def __init__(self, span: trace.Span | None) -> None:
+        self._span = span
+        self._token: Token[context.Context] | None = None
+
+    def __enter__(self) -> None:
+        if self._span is not None:
+            self._token = context.attach(trace.set_span_in_context(self._span))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._token is not None:
+            context.detach(self._token)
 
 
 class ModelCallReport:
@@ -36,6 +59,7 @@ class ModelCallReport:
     def __init__(self, facts: ModelCallFacts) -> None:
         self.facts = facts
         self._span: trace.Span | None = None
+        self._parent = context.get_current()
         self._is_silent = is_suppressed()
         self._is_counted = False
         self._is_ended = False
@@ -49,19 +73,9 @@ class ModelCallReport:
             with guard("telemetry"):
                 self._span = self._new_span()
 
-    @contextmanager
-    def current(self) -> Iterator[None]:
+    def current(self) -> CurrentSpan:
         """Make the span current, so that the provider's own span becomes its child."""
-        if self._span is None:
-            yield
-            return
-        with trace.use_span(
-            self._span,
-            end_on_exit=False,
-            record_exception=False,
-            set_status_on_exception=False,
-        ):
-            yield
+        return CurrentSpan(self._span)
 
     def count(self) -> None:
         """Count the call, once; by now every inner layer has reported."""
@@ -77,9 +91,10 @@ class ModelCallReport:
         if self._is_ended or self._is_silent:
             return
         self._is_ended = True
-        with guard("telemetry"):
-            if is_rejected:
+        if is_rejected:
+            with guard("telemetry"), self.current():
                 self._reject()
+        with guard("telemetry"):
             is_notable = is_rejected or self.facts.outcome in MENDED_OUTCOMES
             if self._span is None and is_notable and settings().spans == "repairs":
                 self._span = self._new_span()
@@ -89,28 +104,23 @@ class ModelCallReport:
     def _new_span(self) -> trace.Span:
         return signals().tracer.start_span(
             names.SPAN_MODEL_CALL,
+            context=self._parent,
             kind=trace.SpanKind.INTERNAL,
             start_time=self.facts.started_at or None,
         )
 
     def _reject(self) -> None:
         facts = self.facts
-        with self.current():
-            signals().add(
-                names.REJECTIONS,
-                as_label(facts.model),
-                as_label(facts.provider),
-                facts.outcome,
-            )
-            log(
-                "error",
-                names.LOG_REJECTED,
-                model=facts.model,
-                provider=facts.provider,
-                thread=facts.thread,
-                format=facts.format,
-                outcome=facts.outcome,
-            )
+        signals().add(names.REJECTIONS, facts.model, facts.provider, facts.outcome)
+        log(
+            "error",
+            names.LOG_REJECTED,
+            model=facts.model,
+            provider=facts.provider,
+            thread=facts.thread,
+            format=facts.format,
+            outcome=facts.outcome,
+        )
 
     def _end_span(
         self, span: trace.Span, error: BaseException | None, *, is_rejected: bool
@@ -152,8 +162,8 @@ def _add_findings(span: trace.Span, findings: tuple[Finding, ...]) -> None:
         attributes = {
             names.FINDING: finding.kind,
             names.ACTION: finding.action,
-            names.TOOL: finding.tool_name,
-            names.CALL_ID: finding.call_id,
+            names.TOOL: shown(finding.tool_name),
+            names.CALL_ID: shown(finding.call_id),
             names.CAUSE: finding.cause,
         }
         span.add_event(

@@ -16,15 +16,18 @@ _PATTERNS: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         # OpenAI Chat and hosts compatible with it
-        r"tool_calls'? must be followed by tool messages",
+        r"tool_calls['\"`]? must be followed by tool messages",
+        r"tool_call_id['\"`]? of \S+ not found in ['\"`]?tool_calls",
         r"tool_call_ids? did not have response messages",
         r"insufficient tool messages following tool_calls",
-        r"role '?tool'? must be a response to a prece+ding message with '?tool_calls",
+        r"role ['\"`]?tool['\"`]? must be a response to a prece+ding message with ['\"`]?tool_calls",
         # Anthropic
         r"`?(?:\w+_)?tool_use`? ids? (?:were|was) found without `?\w*tool_result`? blocks?",
         r"tool use with id \S+ was found without a corresponding `?\w*tool_result`? block",
         r"unexpected `?tool_use_id`? found in `?\w*tool_result`? blocks?",
         r"`?tool_use`? ids? must be unique",
+        r"each `?tool_use`? must have a single result",
+        r"did not find \d+ `?tool_result`? block",
     )
 )
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _MEMORY: Final = 20_000
 _SKETCH: Final = 4_096
+_MAX_KEPT: Final = 200
 
 
 class Sightings:
@@ -25,6 +26,10 @@ class Sightings:
     def __init__(self, limit: int = _MEMORY) -> None:
         self._limit = limit
         self._marks: OrderedDict[Hashable, None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def renew_lock(self) -> None:
+        """Replace a lock that another thread may have held when this process was forked."""
         self._lock = threading.Lock()
 
     def is_first(self, mark: Hashable) -> bool:
@@ -51,6 +56,13 @@ def call_digest(call: CallFacts, before: object) -> bytes:
         digest.update(len(data).to_bytes(8, "big"))
         digest.update(data)
     return digest.digest()
+
+
+def short(text: str | None) -> str | bytes | None:
+    """Return a text, or a digest of one that is too long to be remembered as it is."""
+    if text is None or len(text) <= _MAX_KEPT:
+        return text
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _sketch(message: object) -> str:

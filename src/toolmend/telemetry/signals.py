@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
@@ -29,33 +30,44 @@ def package_version() -> str:
         return ""
 
 
-class Signals:
-    """Tracer, instruments and the memory that goes with them.
+class Memory:
+    """What is remembered for as long as the process lives, whatever providers come and go.
 
     Args:
-        tracer_provider: where spans go.
-        meter_provider: where metrics go.
         thread_limit: how many threads get a series of their own.
     """
 
-    def __init__(
-        self,
-        tracer_provider: trace.TracerProvider,
-        meter_provider: metrics.MeterProvider,
-        thread_limit: int,
-    ) -> None:
-        self.tracer_provider = tracer_provider
+    def __init__(self, thread_limit: int) -> None:
+        self.labels = LabelSets(thread_limit)
+        self.requested = Sightings()
+        self.dangling = Sightings()
+        self.reported = Sightings()
+
+    def renew_locks(self) -> None:
+        """Replace locks that another thread may have held when this process was forked."""
+        for part in (self.requested, self.dangling, self.reported):
+            part.renew_lock()
+        self.labels.renew_locks()
+
+
+class Instruments:
+    """The instruments of one meter provider, and which of their series are open.
+
+    Args:
+        meter_provider: where metrics go.
+    """
+
+    def __init__(self, meter_provider: metrics.MeterProvider) -> None:
         self.meter_provider = meter_provider
-        self.tracer = tracer_provider.get_tracer(names.SCOPE, package_version())
         meter = meter_provider.get_meter(names.SCOPE, package_version())
-        self._counters = {
+        self.counters = {
             metric.name: meter.create_counter(
                 metric.name, unit=metric.unit, description=metric.description
             )
             for metric in names.METRICS
             if metric.kind == "counter"
         }
-        self._histograms = {
+        self.histograms = {
             metric.name: meter.create_histogram(
                 metric.name,
                 unit=metric.unit,
@@ -65,51 +77,104 @@ class Signals:
             for metric in names.METRICS
             if metric.kind == "histogram"
         }
-        self._labels = LabelSets(thread_limit)
-        self._opened = Sightings()
-        self.requested = Sightings()
-        self.dangling = Sightings()
-        self.reported = Sightings()
+        self.opened = Sightings()
+
+
+class Signals:
+    """Tracer and instruments, with the memory of the process.
+
+    Args:
+        tracer_provider: where spans go.
+        instruments: what is counted with.
+        memory: what was seen before.
+    """
+
+    def __init__(
+        self, tracer_provider: trace.TracerProvider, instruments: Instruments, memory: Memory
+    ) -> None:
+        self.tracer_provider = tracer_provider
+        self.tracer = tracer_provider.get_tracer(names.SCOPE, package_version())
+        self.instruments = instruments
+        self.memory = memory
         for where in names.FAULT_PLACES:
             self.add(names.FAULTS, where, amount=0)
 
     def add(self, metric: names.Metric, *values: str, amount: int = 1) -> None:
         """Count, under labels given in the order of the metric's attributes."""
-        self._counters[metric.name].add(amount, self._labels.admit(metric, *values))
+        counter = self.instruments.counters[metric.name]
+        counter.add(amount, self.memory.labels.admit(metric, *values))
 
     def record(self, metric: names.Metric, value: float, *values: str) -> None:
         """Record a value, under labels given in the order of the metric's attributes."""
-        self._histograms[metric.name].record(value, self._labels.admit(metric, *values))
+        histogram = self.instruments.histograms[metric.name]
+        histogram.record(value, self.memory.labels.admit(metric, *values))
+
+    def admitted(self, metric: names.Metric, *values: str) -> tuple[str, ...]:
+        """Return the values that labels are counted under, which differ past the bounds."""
+        return tuple(self.memory.labels.admit(metric, *values).values())
 
     def open(self, key: Hashable) -> bool:
         """Tell whether the series behind a key have to be opened now.
 
         A counter whose first sample is 1 never shows an increase, so series start at 0.
         """
-        return self._opened.is_first(key)
+        return self.instruments.opened.is_first(key)
+
+    def is_of(
+        self, tracer_provider: trace.TracerProvider, meter_provider: metrics.MeterProvider
+    ) -> bool:
+        """Tell whether these signals go to these providers."""
+        return (
+            self.tracer_provider is tracer_provider
+            and self.instruments.meter_provider is meter_provider
+        )
+
+    def renew_locks(self) -> None:
+        """Replace locks that another thread may have held when this process was forked."""
+        self.instruments.opened.renew_lock()
+        self.memory.renew_locks()
 
 
-_lock: Final = threading.Lock()
-_bound: Signals | None = None
-_override: Signals | None = None
+class _Process:
+    """What one process has of this."""
+
+    lock = threading.Lock()
+    bound: Signals | None = None
+    override: Signals | None = None
 
 
 def signals() -> Signals:
     """Return the signals bound to the process's providers, made anew when those were set meanwhile."""
-    global _bound  # noqa: PLW0603 - one per process
-    if _override is not None:
-        return _override
+    if _Process.override is not None:
+        return _Process.override
     tracer_provider = trace.get_tracer_provider()
     meter_provider = metrics.get_meter_provider()
-    bound = _bound
-    if (
-        bound is None
-        or bound.meter_provider is not meter_provider
-        or bound.tracer_provider is not tracer_provider
-    ):
-        with _lock:
-            bound = _bound = Signals(tracer_provider, meter_provider, settings().thread_limit)
-    return bound
+    bound = _Process.bound
+    if bound is not None and bound.is_of(tracer_provider, meter_provider):
+        return bound
+    with _Process.lock:
+        bound = _Process.bound
+        if bound is None:
+            bound = Signals(
+                tracer_provider, Instruments(meter_provider), Memory(settings().thread_limit)
+            )
+        elif not bound.is_of(tracer_provider, meter_provider):
+            instruments = bound.instruments
+            if instruments.meter_provider is not meter_provider:
+                instruments = Instruments(meter_provider)
+            bound = Signals(tracer_provider, instruments, bound.memory)
+        _Process.bound = bound
+        return bound
+
+
+def _renew_locks() -> None:
+    _Process.lock = threading.Lock()
+    if _Process.bound is not None:
+        _Process.bound.renew_locks()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
 
 
 @contextmanager
@@ -120,13 +185,13 @@ def using(
     thread_limit: int = 200,
 ) -> Iterator[Signals]:
     """Send everything to other providers for a while, with a fresh memory. For tests."""
-    global _override  # noqa: PLW0603 - one per process
-    previous = _override
-    _override = Signals(tracer_provider, meter_provider, thread_limit)
+    previous = _Process.override
+    made = Signals(tracer_provider, Instruments(meter_provider), Memory(thread_limit))
+    _Process.override = made
     try:
-        yield _override
+        yield made
     finally:
-        _override = previous
+        _Process.override = previous
 
 
 def is_suppressed() -> bool:

@@ -51,7 +51,9 @@ def judge_anthropic(
             found.extend(_judge_end(turn, following))
             is_tail = place + 2 >= len(turns)
             found.extend(_judge_pairs(turn, following, allowance, is_tail=is_tail))
-        elif turn.role == "user" and (place == 0 or turns[place - 1].role != "assistant"):
+        elif turn.role == "system" or (
+            turn.role == "user" and (place == 0 or turns[place - 1].role != "assistant")
+        ):
             found.extend(_judge_strays(turn, allowance))
     found.extend(judge_server_calls(turns, allowance))
     return sorted(found, key=lambda problem: problem.index)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _AI_TYPES = ("ai", "AIMessageChunk")
 _TOOL_TYPES = ("tool", "ToolMessageChunk")
+_TYPES_BY_ROLE = {"assistant": "ai", "tool": "tool"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,7 @@ def judge_langchain(messages: Sequence[object], allowance: Allowance) -> list[Pr
     found: list[Problem] = []
     entries: list[Entry] = []
     for index, message in enumerate(messages):
-        kind = _field_of(message, "type")
+        kind = _kind_of(message)
         if kind in _TOOL_TYPES:
             entries.append(Result(call_id=_field_of(message, "tool_call_id")))
         elif kind in _AI_TYPES:
@@ -49,6 +50,13 @@ def judge_langchain(messages: Sequence[object], allowance: Allowance) -> list[Pr
             entries.append(Break())
     found.extend(judge_runs(entries, allowance))
     return sorted(found, key=lambda problem: problem.index)
+
+
+def _kind_of(message: object) -> object:
+    """Return the type of a message; dicts may name a role instead, as chat models accept them."""
+    kind = _field_of(message, "type")
+    role = _field_of(message, "role")
+    return _TYPES_BY_ROLE.get(role) if kind is None and isinstance(role, str) else kind
 
 
 def _field_of(message: object, name: str) -> object:
