@@ -6,11 +6,19 @@ provider runs itself, https://platform.claude.com/docs/en/agents-and-tools/tool-
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from toolmend.formats.anthropic_blocks import (
+    LEGAL_ID,
+    REASONING,
+    SERVER_CALLS,
+    is_allowed_end,
+    is_blank,
+    is_server_result,
+)
+from toolmend.formats.anthropic_scan import is_legal
 from toolmend.formats.arguments import as_object, object_state
 from toolmend.formats.batches import CallFacts
 from toolmend.formats.fields import get, kind_of, malformed, replaced, text_of
@@ -29,23 +37,21 @@ from toolmend.mending.transcript import (
 
 if TYPE_CHECKING:
     from toolmend.mending.plan import Plan
-    from toolmend.mending.policy import Policy
+
+__all__ = ["NAME", "RULES", "calls_of", "is_legal", "read", "write"]
 
 NAME: Final = "anthropic"
-_LEGAL_ID: Final = re.compile(r"[a-zA-Z0-9_-]+").fullmatch
 RULES: Final = Rules(
     result_role="user",
     joins_turns=True,
     ids_unique_in_request=True,
-    is_legal_id=lambda call_id: _LEGAL_ID(call_id) is not None,
+    is_legal_id=lambda call_id: LEGAL_ID(call_id) is not None,
     patch_result_turns=True,
     stubs_head=True,
     system_needs_user_turn=True,
     reasoning_needs_successor=True,
 )
 _ROLES: Final[dict[str, Role]] = {"user": "user", "assistant": "assistant", "system": "system"}
-SERVER_CALLS: Final = frozenset(("server_tool_use", "mcp_tool_use"))
-REASONING: Final = frozenset(("thinking", "redacted_thinking"))
 _ERROR_BLOCKS: Final = {
     name: f"{name}_tool_result"
     for name in (
@@ -58,167 +64,6 @@ _ERROR_BLOCKS: Final = {
     )
 }
 """Server tools whose error block is known from the SDK's types; every tool search shares one."""
-
-
-def is_server_result(kind: object) -> bool:
-    """Tell whether a block answers a call that the provider ran."""
-    return isinstance(kind, str) and kind.endswith("_tool_result") and kind != "tool_result"
-
-
-def is_legal(messages: Sequence[object], policy: Policy) -> bool:  # noqa: ARG001 - every format takes both
-    """Tell in one pass whether nothing has to be done.
-
-    Open calls at the end and open server calls are a no: only the full path decides to leave them.
-    """
-    try:
-        return _Scan().run(messages)
-    except (KeyError, TypeError, AttributeError):
-        return False
-
-
-class _Scan:
-    """One pass over a history that stops at the first doubt."""
-
-    __slots__ = ("ends_in_reasoning", "pending", "server", "used")
-
-    def __init__(self) -> None:
-        self.used: set[str] = set()
-        self.pending: set[str] = set()
-        self.server: set[str] = set()
-        self.ends_in_reasoning = False
-
-    def run(self, messages: Sequence[object]) -> bool:
-        previous = None
-        takes_results = False
-        last = len(messages) - 1
-        for index, message in enumerate(messages):
-            role = get(message, "role")
-            content = get(message, "content")
-            if role == "assistant":
-                if previous != "assistant":
-                    if self.pending:
-                        return False
-                    self.server.clear()
-                if not (self._assistant(content) or (index == last and _is_allowed_end(content))):
-                    return False
-                if index == last and not content and self.pending:
-                    return False
-            elif role == "user":
-                if previous == "assistant":
-                    if self.ends_in_reasoning:
-                        return False
-                    takes_results = True
-                elif previous != "user":
-                    takes_results = False
-                verdict = self._user(content, takes_results=takes_results)
-                if verdict is None:
-                    return False
-                takes_results = verdict
-            elif (
-                role != "system"
-                or previous == "assistant"
-                or not _has_content(content)
-                or self.pending
-            ):
-                return False
-            previous = role
-        return not self.pending
-
-    def _assistant(self, content: object) -> bool:
-        if isinstance(content, str):
-            self.ends_in_reasoning = False
-            return bool(content) and not content.isspace()
-        if not isinstance(content, list | tuple) or not content:
-            return False
-        open_server: set[str] = set()
-        kind = None
-        for block in content:
-            kind = block["type"] if type(block) is dict else get(block, "type")
-            if kind == "text":
-                if _is_blank(block):
-                    return False
-            elif kind == "tool_use":
-                call_id = get(block, "id")
-                if (
-                    type(call_id) is not str
-                    or _LEGAL_ID(call_id) is None
-                    or call_id in self.used
-                    or not _is_named_call(block)
-                ):
-                    return False
-                self.used.add(call_id)
-                self.pending.add(call_id)
-            elif kind in SERVER_CALLS:
-                call_id = get(block, "id")
-                if type(call_id) is not str or not call_id.strip() or call_id in self.server:
-                    return False
-                if not _is_named_call(block):
-                    return False
-                self.server.add(call_id)
-                open_server.add(call_id)
-            elif kind == "tool_result":
-                return False
-            elif is_server_result(kind):
-                open_server.remove(get(block, "tool_use_id"))
-        self.ends_in_reasoning = kind in REASONING
-        return not open_server
-
-    def _user(self, content: object, *, takes_results: bool) -> bool | None:
-        """Return whether further results may follow in this turn; None where something is wrong."""
-        if isinstance(content, str):
-            if self.pending or not content or content.isspace():
-                return None
-            return False
-        if not isinstance(content, list | tuple) or not content:
-            return None
-        for block in content:
-            kind = block["type"] if type(block) is dict else get(block, "type")
-            if kind == "tool_result":
-                if not takes_results:
-                    return None
-                self.pending.remove(get(block, "tool_use_id"))
-            elif self.pending or is_server_result(kind):
-                return None
-            else:
-                takes_results = False
-                if kind == "text" and _is_blank(block):
-                    return None
-        return takes_results
-
-
-def _is_named_call(block: object) -> bool:
-    name = get(block, "name")
-    return (
-        isinstance(name, str)
-        and bool(name)
-        and not name.isspace()
-        and isinstance(get(block, "input"), Mapping)
-    )
-
-
-def _is_blank(block: object) -> bool:
-    text = get(block, "text")
-    return text is None or (isinstance(text, str) and (not text or text.isspace()))
-
-
-def _has_content(content: object) -> bool:
-    if isinstance(content, str):
-        return bool(content) and not content.isspace()
-    if not isinstance(content, list | tuple) or not content:
-        return False
-    return not any(
-        get(block, "type") in ("tool_result", "tool_use")
-        or is_server_result(get(block, "type"))
-        or (get(block, "type") == "text" and _is_blank(block))
-        for block in content
-    )
-
-
-def _is_allowed_end(content: object) -> bool:
-    """Tell whether the content is one that only the last assistant message may have."""
-    if isinstance(content, str):
-        return not content or content.isspace()
-    return isinstance(content, list | tuple) and not content
 
 
 def read(messages: Sequence[object]) -> Transcript:
@@ -283,7 +128,7 @@ def _allow_empty_end(transcript: Transcript, messages: Sequence[object]) -> None
     parts = transcript.messages
     if not parts or parts[-1].role != "assistant" or not parts[-1].empty:
         return
-    if not _is_allowed_end(get(messages[-1], "content")):
+    if not is_allowed_end(get(messages[-1], "content")):
         return
     for message in reversed(parts[:-1]):
         if message.empty:
@@ -335,7 +180,7 @@ def _read_blocks(
                     pinned=is_signed or (is_server and call_id in callers),
                 )
             )
-        elif kind == "text" and _is_blank(block):
+        elif kind == "text" and is_blank(block):
             parts.append(transcript.content(slot, ContentKind.BLANK))
         else:
             is_reasoning = is_assistant and kind in REASONING

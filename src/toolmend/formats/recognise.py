@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from toolmend.formats import anthropic, langchain, openai_chat
+from toolmend.formats.anthropic_blocks import REASONING, SERVER_CALLS, is_server_result
 from toolmend.formats.fields import get, kind_of
 
 _CHAT_ROLES: Final = frozenset(("tool", "developer", "function"))
 _CHAT_BLOCKS: Final = frozenset(("image_url", "input_audio", "file", "refusal"))
 _ANTHROPIC_BLOCKS: Final = frozenset(
     ("tool_use", "tool_result", "image", "document", "container_upload", "search_result")
-) | (anthropic.SERVER_CALLS | anthropic.REASONING)
+) | (SERVER_CALLS | REASONING)
 
 
 _FOREIGN: Final = "foreign"
@@ -68,7 +69,7 @@ def _format_of_blocks(content: Sequence[object]) -> str:
                 return _FOREIGN
         elif kind in _CHAT_BLOCKS:
             return openai_chat.NAME
-        elif kind in _ANTHROPIC_BLOCKS or anthropic.is_server_result(kind):
+        elif kind in _ANTHROPIC_BLOCKS or is_server_result(kind):
             return anthropic.NAME
         elif kind.startswith(("input_", "output_")):
             return _FOREIGN

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from toolmend.mending.ids import as_written
@@ -151,35 +152,36 @@ def _take_early_results(
     """Let calls left empty take unowned results that stand right before their turn."""
     for turn in turns:
         calls = (*turn.calls, *turn.server_calls)
-        waiting = _results_right_before(transcript, turn.messages[0], empty) if calls else []
-        if turn.server_calls:
-            waiting = [*_server_results_in(transcript, turn), *waiting]
-        keys = {call.key for call in calls}
-        real: dict[Hashable, deque[Result]] = defaultdict(deque)
-        made_up: dict[Hashable, deque[Result]] = defaultdict(deque)
-        asking = {call.key: call for call in calls if _is_asking(call, found)}
-        for result in reversed(waiting):
-            key = trimmed.get(result.number, result.key)
-            if result.number not in found.spares or key not in keys:
-                continue
-            if key not in asking:
-                found.spares[result.number] = "duplicate_result"
-            elif is_placeholder(result, asking[key]):
-                made_up[key].append(result)
-            else:
-                real[key].append(result)
-        if not real and not made_up:
+        if not calls:
             continue
+        asking: dict[Hashable, list[Call]] = {call.key: [] for call in calls}
         for call in calls:
-            if call.key in asking and _is_asking(call, found):
-                candidates = real[call.key] or made_up[call.key]
-                if candidates:
-                    best = candidates.popleft()
-                    del found.spares[best.number]
-                    found.own(call, best)
-        for leftovers in (*real.values(), *made_up.values()):
-            for result in leftovers:
+            if call.number not in found.answers and call.number not in found.copies:
+                asking[call.key].append(call)
+        early: dict[Hashable, list[Result]] = defaultdict(list)
+        for result in reversed(_results_ahead(transcript, turn, empty)):
+            key = trimmed.get(result.number, result.key)
+            if result.number in found.spares and key in asking:
+                early[key].append(result)
+        for key, results in early.items():
+            takers = asking[key]
+            if takers:
+                results.sort(key=partial(_is_made_up, is_placeholder, takers[0]))
+            for call, result in zip(takers, results, strict=False):
+                del found.spares[result.number]
+                found.own(call, result)
+            for result in results[len(takers) :]:
                 found.spares[result.number] = "duplicate_result"
+
+
+def _is_made_up(is_placeholder: IsPlaceholder, call: Call, result: Result) -> bool:
+    return is_placeholder(result, call)
+
+
+def _results_ahead(transcript: Transcript, turn: Turn, empty: set[int]) -> list[Result]:
+    """Return the results that may have come ahead of the calls of a turn, the nearest first."""
+    before = _results_right_before(transcript, turn.messages[0], empty)
+    return [*_server_results_in(transcript, turn), *before] if turn.server_calls else before
 
 
 def _server_results_in(transcript: Transcript, turn: Turn) -> list[Result]:
@@ -190,10 +192,6 @@ def _server_results_in(transcript: Transcript, turn: Turn) -> list[Result]:
         for part in reversed(transcript.messages[index].parts)
         if isinstance(part, Result) and part.server
     ]
-
-
-def _is_asking(call: Call, found: Match) -> bool:
-    return call.number not in found.answers and call.number not in found.copies
 
 
 def _results_right_before(transcript: Transcript, index: int, gone: set[int]) -> list[Result]:
