@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from toolmend.mending import findings
 from toolmend.telemetry import names
 
 # Written out a second time on purpose: dashboards, alerts and other people's queries hold these names.
@@ -189,3 +190,8 @@ def test_names_import_nothing_heavy():
         "assert not {'opentelemetry', 'structlog', 'toolmend'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_the_closed_sets_are_those_of_the_core():
+    assert set(names.ACTIONS) == set(findings.ACTIONS) - {"left"}
+    assert names.INFERRED_CAUSES == findings.INFERRED_CAUSES

@@ -7,6 +7,7 @@ import asyncio
 import gc
 import io
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -520,3 +521,53 @@ def test_a_faulty_setting_is_said_on_the_logger_of_the_library(
     with caplog.at_level(logging.WARNING, logger="toolmend"):
         read_settings({"TOOLMEND_SPANS": "sometimes"})
     assert "TOOLMEND_SPANS='sometimes' is ignored" in caplog.text
+
+
+FORKED = """
+import os, sys, toolmend
+from opentelemetry import metrics
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from toolmend.telemetry import signals
+
+reader = InMemoryMetricReader()
+metrics.set_meter_provider(MeterProvider(metric_readers=[reader], shutdown_on_exit=False))
+ask = toolmend.model_call(lambda messages: iter(messages))
+history = [{"role": "user", "content": "hi"}]
+list(ask(history))
+memory = signals.signals().memory
+# As if other threads held every lock of ours at the moment of the fork.
+locks = [memory.requested._lock, memory.labels._lock, signals._Process.lock]
+for lock in locks:
+    lock.acquire()
+child = os.fork()
+if child == 0:
+    abandoned = ask(history)
+    del abandoned
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    messages = [{"role": "assistant", "content": None, "tool_calls": [call]}, *history]
+    os._exit(len(list(ask(messages))))
+_, status = os.waitpid(child, 0)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing to fork with")
+def test_a_forked_child_is_held_by_no_lock_of_its_parent() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 3, done.stderr
+
+
+def test_labels_past_every_bound_fold_alike_on_both_sides_of_the_patch_rate(
+    telemetry: Captured,
+) -> None:
+    for number in range(1_200):
+        ask = toolmend.model_call(lambda messages: messages, model=f"m{number % 12}")
+        ask([user(), assistant(f"c{number}", tool=f"t{number % 97}"), user()])
+    requested = telemetry.points("toolmend.tool_calls.requested")
+    assert sum(requested.values()) == 1_200
+    for series, value in requested.items():
+        first = tuple(sorted((*series, ("recurrence", "first"))))
+        assert telemetry.points("toolmend.tool_calls.dangling")[first] == value
