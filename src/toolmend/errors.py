@@ -13,7 +13,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from toolmend.mending.findings import Finding
@@ -44,6 +45,9 @@ class MalformedHistoryError(HistoryError):
         self.format = format
         self.index = index
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), format=self.format, index=self.index), self.args
+
 
 class BrokenHistoryError(ToolmendError):
     """Raised instead of a repair under ``Policy(mode="raise")``.
@@ -54,11 +58,15 @@ class BrokenHistoryError(ToolmendError):
 
     def __init__(self, findings: tuple[Finding, ...]) -> None:
         self.findings = findings
-        kinds = ", ".join(sorted({finding.kind for finding in findings}))
+        repairs = [finding.kind for finding in findings if finding.action != "left"]
+        kinds = ", ".join(sorted(set(repairs)))
         super().__init__(
-            f"the history needs {len(findings)} repair(s) ({kinds}); "
+            f"the history needs {len(repairs)} repair(s) ({kinds}); "
             'mend it with toolmend.repair() or use Policy(mode="repair")'
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.findings,)
 
 
 class PolicyError(ToolmendError, ValueError):
@@ -77,3 +85,6 @@ class MissingExtraError(ToolmendError, ImportError):
         self.feature = feature
         self.extra = extra
         super().__init__(f"{feature} needs an extra: pip install 'toolmend[{extra}]'")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.feature, self.extra)

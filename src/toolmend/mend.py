@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Final, Literal
 
-from toolmend.errors import BrokenHistoryError, UnrecognizedHistoryError
+from toolmend.errors import BrokenHistoryError, PolicyError, UnrecognizedHistoryError
 from toolmend.formats import FORMATS, Format
 from toolmend.formats.recognise import recognise
 from toolmend.mending.findings import MAIN_COUNTERS, Finding
+from toolmend.mending.frozen import FrozenMapping
 from toolmend.mending.layout import Slot
 from toolmend.mending.plan import Plan, make_plan
 from toolmend.mending.policy import DEFAULT_POLICY, Policy
 
 Operation = Literal["insert", "remove", "move", "replace"]
 UNKNOWN_FORMAT: Final = "unknown"
-_NO_COUNTS: Final[Mapping[str, int]] = MappingProxyType(dict.fromkeys(MAIN_COUNTERS, 0))
+_NO_COUNTS: Final[Mapping[str, int]] = FrozenMapping(dict.fromkeys(MAIN_COUNTERS, 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ def repair(
         MalformedHistoryError: one message has a shape that nobody accepts; it tells which and what to do.
         BrokenHistoryError: under ``Policy(mode="raise")``, when something needs repair.
     """
-    policy = policy or DEFAULT_POLICY
+    policy = _checked(policy)
     found = _mend(messages, format, policy)
     if policy.mode == "repair" or not _needs_repair(found.findings):
         return found
@@ -115,7 +115,15 @@ def check(
 
     The mode of the policy is ignored. Arguments and errors are those of ``repair``.
     """
-    return _mend(messages, format, policy or DEFAULT_POLICY).findings
+    return _mend(messages, format, _checked(policy)).findings
+
+
+def _checked(policy: Policy | None) -> Policy:
+    if policy is None:
+        return DEFAULT_POLICY
+    if not isinstance(policy, Policy):
+        raise PolicyError(f"policy must be a toolmend.Policy; got {type(policy).__name__}")
+    return policy
 
 
 def _needs_repair(findings: Sequence[Finding]) -> bool:
@@ -160,7 +168,7 @@ def find_format(
     given: object = messages
     if not isinstance(given, Sequence) or isinstance(given, str | bytes):
         raise UnrecognizedHistoryError(
-            f"messages must be a list of messages; got {type(given).__name__}"
+            f"messages must be a list of messages; pass one instead of {type(given).__name__}"
         )
     known = ", ".join(sorted(FORMATS))
     if name is not None:

@@ -66,6 +66,26 @@ def test_python_snippet_runs_as_it_stands(snippet: Snippet, tmp_path: Path) -> N
         assert provider.rejected == 0
 
 
+def test_the_shown_run_of_the_demo_is_what_the_demo_prints() -> None:
+    """The same seed and length, without the pacing."""
+    [shown] = [
+        snippet.text
+        for snippet in SNIPPETS
+        if snippet.language == "text" and snippet.text.startswith("$ toolmend demo")
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "toolmend", "demo", "--fast"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, "COLUMNS": "80"},
+    )
+    printed = done.stdout.splitlines()
+    for line in shown.splitlines()[1:]:
+        assert line in printed or line.strip() == "...", line
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text("utf-8")):

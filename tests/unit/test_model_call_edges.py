@@ -6,6 +6,7 @@ import abc
 import asyncio
 import gc
 import io
+import json
 import logging
 import os
 import subprocess
@@ -29,6 +30,7 @@ from toolmend.testing import problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.unit.telemetry_capture import Captured
 
@@ -571,3 +573,46 @@ def test_labels_past_every_bound_fold_alike_on_both_sides_of_the_patch_rate(
     for series, value in requested.items():
         first = tuple(sorted((*series, ("recurrence", "first"))))
         assert telemetry.points("toolmend.tool_calls.dangling")[first] == value
+
+
+WORKER = """
+import json, sys, toolmend
+from opentelemetry import metrics
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+reader = InMemoryMetricReader()
+metrics.set_meter_provider(MeterProvider(metric_readers=[reader], shutdown_on_exit=False))
+ask = toolmend.model_call(lambda messages, thread_id: None)
+store = sys.argv[1]
+for turn in map(int, sys.argv[2:]):
+    history = json.load(open(store))
+    history.append({"role": "user", "content": f"turn {turn}"})
+    ask(history, "t-1")
+    history.append({"role": "assistant", "content": "sorry"})
+    json.dump(history, open(store, "w"))
+counts = {"first": 0, "repeat": 0}
+for metric in reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics:
+    if metric.name == "toolmend.tool_calls.dangling":
+        for point in metric.data.data_points:
+            counts[point.attributes["toolmend.recurrence"]] += point.value
+print(json.dumps(counts))
+"""
+
+
+def test_two_worker_processes_and_a_restart_count_one_first(tmp_path: Path) -> None:
+    """A stored broken history, sent on through ten turns."""
+    store = tmp_path / "history.json"
+    store.write_text(json.dumps([user(), assistant("c1")]))
+    totals = {"first": 0, "repeat": 0}
+    for turns in (range(3), range(3, 6), range(6, 8), range(8, 10)):
+        done = subprocess.run(
+            [sys.executable, "-c", WORKER, str(store), *map(str, turns)],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        for recurrence, amount in json.loads(done.stdout).items():
+            totals[recurrence] += amount
+    assert totals == {"first": 1, "repeat": 9}

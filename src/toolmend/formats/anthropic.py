@@ -74,6 +74,7 @@ def read(messages: Sequence[object]) -> Transcript:
     """
     transcript = Transcript()
     callers = _named_callers(messages)
+    signed = _signed(messages)
     for index, message in enumerate(messages):
         role = get(message, "role")
         if not isinstance(role, str):
@@ -92,7 +93,10 @@ def read(messages: Sequence[object]) -> Transcript:
             parts = () if is_empty else (transcript.content(0),)
             transcript.messages.append(Message(known, parts, empty=is_empty))
         elif isinstance(content, list | tuple):
-            read_parts = _read_blocks(transcript, index, known, content, callers)
+            is_signed = index in signed
+            read_parts = _read_blocks(
+                transcript, index, known, content, callers=callers, is_signed=is_signed
+            )
             is_empty = all(getattr(part, "kind", None) is ContentKind.BLANK for part in read_parts)
             transcript.messages.append(
                 Message(known, () if is_empty else read_parts, empty=is_empty)
@@ -123,6 +127,25 @@ def _named_callers(messages: Sequence[object]) -> frozenset[str]:
     return frozenset(callers)
 
 
+def _signed(messages: Sequence[object]) -> set[int]:
+    """Return the indices of assistant messages whose turn holds signed reasoning."""
+    signed: set[int] = set()
+    turn: list[int] = []
+    has_reasoning = False
+    for index, message in enumerate(messages):
+        if get(message, "role") != "assistant":
+            turn, has_reasoning = [], False
+            continue
+        turn.append(index)
+        content = get(message, "content")
+        if isinstance(content, list | tuple):
+            has_reasoning = has_reasoning or any(kind_of(block) in REASONING for block in content)
+        if has_reasoning:
+            signed.update(turn)
+            turn = []
+    return signed
+
+
 def _allow_empty_end(transcript: Transcript, messages: Sequence[object]) -> None:
     """Let an empty last assistant message stand, as the provider does, where nothing comes behind it."""
     parts = transcript.messages
@@ -145,11 +168,12 @@ def _read_blocks(
     index: int,
     role: Role,
     content: Sequence[object],
+    *,
     callers: frozenset[str],
+    is_signed: bool,
 ) -> list[Part]:
     parts: list[Part] = []
     is_assistant = role == "assistant"
-    is_signed = is_assistant and any(kind_of(block) in REASONING for block in content)
     for slot, block in enumerate(content):
         if block is None or isinstance(block, str | int | float | list | tuple):
             raise malformed(NAME, index, f"has no block at content[{slot}]", "make it a block")

@@ -40,36 +40,49 @@ def _blanks_from(text: str, start: int) -> int:
 
 
 def text_state(arguments: object) -> ArgumentsState:
-    """Return the state of arguments that have to be a JSON object in a string."""
+    """Return the state of arguments that have to be a JSON object in a string.
+
+    An object that cannot be written as JSON counts as fine: an empty one in its place would lose it.
+    """
     if isinstance(arguments, str):
         return "fine" if is_json_object(arguments) else "unreadable"
-    return "wrong_type" if isinstance(arguments, Mapping) else "unreadable"
+    if not isinstance(arguments, Mapping):
+        return "unreadable"
+    return "fine" if _written(arguments) is None else "wrong_type"
 
 
 def object_state(arguments: object) -> ArgumentsState:
-    """Return the state of arguments that have to be an object."""
+    """Return the state of arguments that have to be an object.
+
+    A text that holds an object, but cannot be read, counts as fine: an empty one would lose it.
+    """
     if isinstance(arguments, Mapping):
         return "fine"
-    is_object_text = isinstance(arguments, str) and is_json_object(arguments)
-    return "wrong_type" if is_object_text else "unreadable"
+    if not isinstance(arguments, str) or not is_json_object(arguments):
+        return "unreadable"
+    return "fine" if _read(arguments) is None else "wrong_type"
 
 
 def as_text(arguments: object) -> str:
     """Return arguments as a JSON object in a string; what is unreadable becomes an empty one."""
-    if isinstance(arguments, Mapping):
-        try:
-            return json.dumps(dict(arguments), ensure_ascii=False)
-        except (TypeError, ValueError, RecursionError):
-            return "{}"
-    return "{}"
+    return (_written(arguments) if isinstance(arguments, Mapping) else None) or "{}"
 
 
 def as_object(arguments: object) -> Mapping[str, object]:
     """Return arguments as an object; what is unreadable becomes an empty one."""
-    if isinstance(arguments, str):
-        try:
-            value = json.loads(arguments)
-        except (ValueError, RecursionError):
-            return {}
-        return value if isinstance(value, dict) else {}
-    return {}
+    return (_read(arguments) if isinstance(arguments, str) else None) or {}
+
+
+def _written(arguments: Mapping[str, object]) -> str | None:
+    try:
+        return json.dumps(dict(arguments), ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def _read(arguments: str) -> Mapping[str, object] | None:
+    try:
+        value = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -27,20 +28,24 @@ def kind_of(block: object) -> str | None:
 def replaced(item: object, updates: Mapping[str, object], drop: tuple[str, ...] = ()) -> object:
     """Return a copy of a message with some fields changed and some taken out; the rest is shared.
 
-    A pydantic object gives a ``model_copy``, a dataclass a ``replace``, any mapping a dict.
+    A pydantic object gives a ``model_copy``, a dataclass a ``replace``, any mapping a dict, and any other
+    object a shallow copy.
     """
     if isinstance(item, Mapping):
         return {**{key: value for key, value in item.items() if key not in drop}, **updates}
     gone = dict.fromkeys(drop)
     model_copy = getattr(item, "model_copy", None)
     if callable(model_copy):
-        copy = model_copy(update={**gone, **updates})
+        made = model_copy(update={**gone, **updates})
         # SDKs send the fields that were set: one that was taken out must not go out as null.
-        copy.__pydantic_fields_set__.difference_update(drop)
-        return copy
+        made.__pydantic_fields_set__.difference_update(drop)
+        return made
     if dataclasses.is_dataclass(item) and not isinstance(item, type):
         return dataclasses.replace(item, **{**gone, **updates})
-    raise TypeError(f"cannot copy a message of type {type(item).__name__}")
+    changed = copy.copy(item)
+    for name, value in {**gone, **updates}.items():
+        setattr(changed, name, value)
+    return changed
 
 
 def malformed(format: str, index: int, what: str, cure: str) -> MalformedHistoryError:

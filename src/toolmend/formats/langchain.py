@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from toolmend.errors import UnrecognizedHistoryError
 from toolmend.formats import openai_chat
+from toolmend.formats.arguments import text_state
 from toolmend.formats.batches import CallFacts
-from toolmend.formats.fields import kind_of, malformed, replaced, text_of
+from toolmend.formats.fields import get, kind_of, malformed, replaced, text_of
 from toolmend.formats.langchain_views import CALL_BLOCKS, shown_calls, write_calls
 from toolmend.mending.layout import Note, Placeholder, Slot
 from toolmend.mending.transcript import (
@@ -92,9 +94,7 @@ def read(messages: Sequence[object]) -> Transcript:
     transcript = Transcript()
     for index, message in enumerate(messages):
         if isinstance(message, Mapping):
-            found = openai_chat.read_message(transcript, index, message, NAME)
-            # A dict becomes an object here, and an empty list of calls or no content is normal there.
-            transcript.messages.append(found._replace(empty=False, has_empty_call_list=False))
+            transcript.messages.append(_read_dict(transcript, index, message))
         elif isinstance(message, str):
             transcript.messages.append(Message("user", ()))
         elif isinstance(message, tuple) and message and isinstance(message[0], str):
@@ -106,6 +106,71 @@ def read(messages: Sequence[object]) -> Transcript:
                 NAME, index, f"({type(message).__name__}) is no message", "convert or remove it"
             )
     return transcript
+
+
+def _dict_role(message: Mapping[str, Any]) -> Role | None:
+    """Return the role of a dict, which names it as ``role`` or as ``type``; None if it names none."""
+    named = message.get("role", message.get("type"))
+    return _ROLES.get(named, "unknown") if isinstance(named, str) else None
+
+
+def _read_dict(transcript: Transcript, index: int, message: Mapping[str, Any]) -> Message:
+    """Read a dict, which chat models turn into an object; its calls may be spelt either way."""
+    role = _dict_role(message)
+    if role is None:
+        raise malformed(NAME, index, "(dict) has no role", "give it a role or remove it")
+    if role == "tool":
+        result = transcript.add_result(
+            slot=0, id=message.get("tool_call_id"), text=partial(text_of, message.get("content"))
+        )
+        return Message("tool", (result,))
+    if role != "assistant":
+        return Message(role, ())
+    entries = message.get("tool_calls")
+    if entries is not None and not isinstance(entries, list | tuple):
+        what = f"has tool_calls of type {type(entries).__name__}"
+        raise malformed(NAME, index, what, "make it a list")
+    parts: list[Part] = []
+    if message.get("content"):
+        parts.append(transcript.content(_CONTENT_SLOT))
+    for slot, entry in enumerate(entries or ()):
+        if entry is None or isinstance(entry, str | int | float | list | tuple):
+            raise malformed(
+                NAME, index, f"has no tool call at tool_calls[{slot}]", "remove that entry"
+            )
+        call = _dict_call(entry)
+        parts.append(
+            transcript.add_call(
+                slot=slot,
+                id=call.id,
+                name=call.name,
+                arguments=call.arguments,
+                state="fine" if get(entry, "function") is None else text_state(call.arguments),
+                is_fixable=False,
+            )
+        )
+    return Message("assistant", parts)
+
+
+def _dict_call(entry: object) -> CallFacts:
+    function = get(entry, "function")
+    if function is not None:
+        return CallFacts(get(function, "name"), get(entry, "id"), get(function, "arguments"))
+    custom = get(entry, "custom")
+    if custom is not None:
+        return CallFacts(get(custom, "name"), get(entry, "id"), get(custom, "input"))
+    return CallFacts(get(entry, "name"), get(entry, "id"), get(entry, "args"))
+
+
+def _write_dict(message: Mapping[str, Any], plan: Plan, kept: list[Call]) -> object:
+    entries = message["tool_calls"]
+    calls = [
+        replaced(entries[call.slot], {"id": plan.call_ids[call.number]})
+        if call.number in plan.call_ids
+        else entries[call.slot]
+        for call in kept
+    ]
+    return replaced(message, {"tool_calls": calls} if calls else {}, drop=("tool_calls",))
 
 
 def _read_object(transcript: Transcript, message: Any) -> Message:
@@ -151,7 +216,9 @@ def _has_other_content(content: object) -> bool:
 def calls_of(message: object) -> list[CallFacts] | None:
     """Return the calls of an assistant message, None for any other message."""
     if isinstance(message, Mapping):
-        return openai_chat.calls_of(message)
+        if _dict_role(message) != "assistant":
+            return None
+        return [_dict_call(entry) for entry in message.get("tool_calls") or ()]
     if not is_message(message) or _ROLES.get(message.type) != "assistant":  # type: ignore[attr-defined]  # messages have a type
         return None
     return [CallFacts(call.name, call.id, call.arguments) for call in shown_calls(message)]
@@ -171,14 +238,21 @@ def write(messages: Sequence[object], plan: Plan, slot: Slot) -> object:
     assert slot.source is not None
     assert not isinstance(first, Note)
     message: Any = messages[slot.source]
-    if isinstance(message, Mapping):
-        return openai_chat.write(messages, plan, slot)
     if isinstance(first, Result):
         new_id = plan.result_ids.get(first.number)
         return message if new_id is None else replaced(message, {"tool_call_id": new_id})
-    return write_calls(message, plan, [part for part in parts if isinstance(part, Call)])
+    kept = [part for part in parts if isinstance(part, Call)]
+    if isinstance(message, Mapping):
+        return _write_dict(message, plan, kept)
+    return write_calls(message, plan, kept)
 
 
 def _tool_message(**fields: object) -> object:
-    """Make a ToolMessage; a history of its messages has imported langchain_core already."""
-    return sys.modules["langchain_core.messages"].ToolMessage(**fields)
+    """Make a ToolMessage; a history of such objects has imported langchain_core already."""
+    try:
+        messages = import_module("langchain_core.messages")
+    except ImportError as error:
+        raise UnrecognizedHistoryError(
+            'format="langchain" needs LangChain: pip install langchain-core'
+        ) from error
+    return messages.ToolMessage(**fields)

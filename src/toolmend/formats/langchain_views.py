@@ -13,7 +13,13 @@ from toolmend.mending.transcript import ArgumentsState, Call, usable_id
 if TYPE_CHECKING:
     from toolmend.mending.plan import Plan
 
-CALL_BLOCKS: Final = {"tool_use": "id", "function_call": "call_id"}
+CALL_BLOCKS: Final = {
+    "tool_use": "id",
+    "function_call": "call_id",
+    "tool_call": "id",
+    "invalid_tool_call": "id",
+    "tool_call_chunk": "id",
+}
 """Content blocks that are calls, and the key of the id there."""
 
 
@@ -122,10 +128,12 @@ def write_calls(message: Any, plan: Plan, kept: list[Call]) -> object:
     if isinstance(message.content, list):
         updates["content"] = _write_view(message.content, new_ids, is_content=True)
     if _raw_calls(message):
-        updates["additional_kwargs"] = {
-            **message.additional_kwargs,
-            "tool_calls": _write_view(_raw_calls(message), new_ids),
+        raw = _write_view(_raw_calls(message), new_ids)
+        others = {
+            key: value for key, value in message.additional_kwargs.items() if key != "tool_calls"
         }
+        # An empty list would be sent on, and refused.
+        updates["additional_kwargs"] = {**others, "tool_calls": raw} if raw else others
     return replaced(message, updates)
 
 

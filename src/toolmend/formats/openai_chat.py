@@ -106,21 +106,15 @@ def read(messages: Sequence[object]) -> Transcript:
     """
     transcript = Transcript()
     for index, message in enumerate(messages):
-        transcript.messages.append(read_message(transcript, index, message))
+        transcript.messages.append(_read_message(transcript, index, message))
     return transcript
 
 
-def read_message(
-    transcript: Transcript,
-    index: int,
-    message: object,
-    format: str = NAME,
-) -> Message:
-    """Read one message; its calls and results are added to the transcript, errors name the format."""
+def _read_message(transcript: Transcript, index: int, message: object) -> Message:
     role = get(message, "role")
     if not isinstance(role, str):
         raise malformed(
-            format, index, f"({type(message).__name__}) has no role", "give it a role or remove it"
+            NAME, index, f"({type(message).__name__}) has no role", "give it a role or remove it"
         )
     if role == "tool":
         result = transcript.add_result(
@@ -130,7 +124,7 @@ def read_message(
         )
         return Message("tool", (result,))
     if role == "assistant":
-        return _read_assistant(transcript, index, message, format)
+        return _read_assistant(transcript, index, message)
     return Message(ROLES.get(role, "unknown"), ())
 
 
@@ -138,12 +132,7 @@ def _text(message: object) -> str | None:
     return text_of(get(message, "content"))
 
 
-def _read_assistant(
-    transcript: Transcript,
-    index: int,
-    message: object,
-    format: str,
-) -> Message:
+def _read_assistant(transcript: Transcript, index: int, message: object) -> Message:
     calls = get(message, "tool_calls")
     content = get(message, "content")
     parts: list[Part] = []
@@ -153,12 +142,12 @@ def _read_assistant(
         return Message("assistant", parts, empty=not parts and _is_empty(message))
     if not isinstance(calls, list | tuple):
         raise malformed(
-            format, index, f"has tool_calls of type {type(calls).__name__}", "make it a list"
+            NAME, index, f"has tool_calls of type {type(calls).__name__}", "make it a list"
         )
     for slot, call in enumerate(calls):
         if call is None or isinstance(call, str | int | float | list | tuple):
             raise malformed(
-                format, index, f"has no tool call at tool_calls[{slot}]", "remove that entry"
+                NAME, index, f"has no tool call at tool_calls[{slot}]", "remove that entry"
             )
         parts.append(_read_call(transcript, slot, call))
     return Message("assistant", parts, empty=not parts, has_empty_call_list=not calls)

@@ -26,6 +26,8 @@ def recognise(messages: Sequence[object], hint: str | None = None) -> str | None
     The first message that only one format can hold decides. Where plain text is all there is, every
     format agrees on it but for its name: the hint gives that, else it is ``openai-chat``.
     """
+    if _has_langchain_objects(messages):
+        return langchain.NAME
     is_plausible = False
     for message in messages:
         found = _format_of(message)
@@ -38,6 +40,11 @@ def recognise(messages: Sequence[object], hint: str | None = None) -> str | None
     return (hint or openai_chat.NAME) if is_plausible else None
 
 
+def _has_langchain_objects(messages: Sequence[object]) -> bool:
+    """Tell whether objects of LangChain stand in the list: chat models take dicts beside them."""
+    return any(type(message) is not dict and langchain.is_message(message) for message in messages)
+
+
 def _format_of(message: object) -> str | None:
     """Return what one message tells: a format, plain text, a foreign format, or nothing."""
     if isinstance(message, Mapping):
@@ -45,19 +52,35 @@ def _format_of(message: object) -> str | None:
             return _FOREIGN
     elif message is None or isinstance(message, str | bytes | int | float | list):
         return None
-    elif langchain.is_message(message):
-        return langchain.NAME
+    elif hasattr(message, "parts"):
+        return _FOREIGN
     role = get(message, "role")
     if not isinstance(role, str):
         return None
-    if (
-        role in _CHAT_ROLES
-        or get(message, "tool_calls") is not None
-        or get(message, "function_call") is not None
-    ):
-        return openai_chat.NAME
     content = get(message, "content")
-    return _format_of_blocks(content) if isinstance(content, list | tuple) else _PLAIN
+    calls = get(message, "tool_calls")
+    if calls is not None and _are_of_other_chat(calls):
+        return _FOREIGN
+    blocks = _format_of_blocks(content) if isinstance(content, list | tuple) else _PLAIN
+    if blocks == _FOREIGN:
+        return _FOREIGN
+    if role in _CHAT_ROLES or calls is not None or get(message, "function_call") is not None:
+        return openai_chat.NAME
+    return blocks
+
+
+def _are_of_other_chat(calls: object) -> bool:
+    """Tell whether calls have no ids at all and objects as arguments, as local runtimes write them."""
+    return (
+        isinstance(calls, list | tuple)
+        and bool(calls)
+        and all(
+            isinstance(call, Mapping)
+            and "id" not in call
+            and isinstance(get(get(call, "function"), "arguments"), Mapping)
+            for call in calls
+        )
+    )
 
 
 def _format_of_blocks(content: Sequence[object]) -> str:
@@ -65,12 +88,12 @@ def _format_of_blocks(content: Sequence[object]) -> str:
         kind = kind_of(block)
         if kind is None:
             # Blocks without a type are those of another wire format.
-            if isinstance(block, Mapping) and block and "text" not in block:
+            if isinstance(block, Mapping) and block:
                 return _FOREIGN
         elif kind in _CHAT_BLOCKS:
             return openai_chat.NAME
         elif kind in _ANTHROPIC_BLOCKS or is_server_result(kind):
             return anthropic.NAME
-        elif kind.startswith(("input_", "output_")):
+        elif kind.startswith(("input_", "output_", "tool-")):
             return _FOREIGN
     return _PLAIN

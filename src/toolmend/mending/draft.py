@@ -64,17 +64,24 @@ class Draft:
             self.gone_results.add(result)
             self.results_dropped_with_call += 1
 
-    def turns(self) -> list[Turn]:
-        """Return the assistant turns as they are after what was removed so far."""
+    def gone_messages(self) -> set[int]:
+        """Return the indices of messages that are not there after what was removed so far."""
         touched = {self.transcript.calls[number].message for number in self.gone_calls}
         touched |= {self.transcript.results[number].message for number in self.gone_results}
         touched |= {message for message, _ in self.gone_content}
         messages = self.transcript.messages
-        gone = self.empty | {
+        return self.empty | {
             index for index in touched if all(map(self.is_gone, messages[index].parts))
         }
+
+    def turns(self) -> list[Turn]:
+        """Return the assistant turns as they are after what was removed so far."""
         return find_turns(
-            self.transcript, self.rules, gone=gone, dropped=self.gone_calls, cuts=self.cuts
+            self.transcript,
+            self.rules,
+            gone=self.gone_messages(),
+            dropped=self.gone_calls,
+            cuts=self.cuts,
         )
 
     def result_of(self, call: Call) -> Result | None:

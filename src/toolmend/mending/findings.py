@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+from toolmend.mending.frozen import FrozenMapping
 
 Kind = Literal[
     "dangling_call",
@@ -143,6 +144,6 @@ def count(findings: Iterable[Finding], *, results_dropped_with_call: int = 0) ->
         if finding.kind == "duplicate_call" and finding.action == "removed":
             totals["duplicate_calls_removed"] += 1
     totals["results_dropped_with_call"] += results_dropped_with_call
-    return MappingProxyType(
+    return FrozenMapping(
         {name: totals[name] for name in COUNTERS if name in MAIN_COUNTERS or totals[name]}
     )

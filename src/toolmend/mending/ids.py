@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from toolmend.mending.findings import Kind
     from toolmend.mending.transcript import Call, Rules
@@ -54,15 +54,27 @@ def _stand_in(value: object) -> str:
     return f"<{type(value).__name__}>"
 
 
-def find_renames(turns: Iterable[Turn], rules: Rules) -> dict[int, tuple[Kind, str]]:
+def find_renames(
+    turns: Iterable[Turn], rules: Rules, *, open_calls: Collection[int], result_ids: Iterable[str]
+) -> dict[int, tuple[Kind, str]]:
     """Return, for each call whose id must change, the reason and the new id.
 
     A new id depends on the old id, the name and the arguments, never on a position, so that it stays
     the same while a window slides; it never equals an id of another call. Equal calls in one scope
-    are told apart by counting them.
+    are told apart by counting them. A call that stays open keeps its id: whoever runs it will answer
+    under that one.
+
+    Args:
+        turns: the turns as they will stand.
+        rules: what the format asks of ids.
+        open_calls: numbers of calls that stay open.
+        result_ids: ids of results, which a new id must not meet either.
     """
     turns = list(turns)
-    taken = {call.id for turn in turns for call in (*turn.calls, *turn.server_calls)}
+    taken: set[str | None] = {
+        call.id for turn in turns for call in (*turn.calls, *turn.server_calls)
+    }
+    taken.update(result_ids)
     used: set[str] = set()
     uses: dict[tuple[int, str | None, str, str], int] = {}
     renames: dict[int, tuple[Kind, str]] = {}
@@ -74,10 +86,10 @@ def find_renames(turns: Iterable[Turn], rules: Rules) -> dict[int, tuple[Kind, s
         for call in sorted((*turn.calls, *turn.server_calls)):
             seen = server_ids if call.server else used
             reason = _reason(call, seen, in_turn, rules)
-            if reason is None:
-                assert call.id is not None
-                seen.add(call.id)
-                in_turn.add(call.id)
+            if reason is None or call.number in open_calls:
+                if call.id is not None:
+                    seen.add(call.id)
+                    in_turn.add(call.id)
                 continue
             scope = 0 if rules.ids_unique_in_request else turn.position
             mark = (scope, call.id, call.name, fingerprint(call.arguments))

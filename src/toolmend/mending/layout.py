@@ -193,7 +193,7 @@ def _keep(
             if arriving:
                 parts.extend(arriving)
                 is_whole = False
-    if not parts and (message.parts or message.empty):
+    if not parts and (message.parts or message.empty or index in draft.empty):
         return _stub(draft, index, message)
     if is_whole and not is_rewritten and not message.has_empty_call_list:
         return Slot(index, message.role, None)

@@ -87,6 +87,7 @@ def make_plan(
     _judge_messages(draft)
     _judge_calls(draft)
     _judge_spares(draft)
+    _drop_empty_end(draft)
     decide_open_calls(draft)
     _drop_copies_along(draft)
     cut_turns(draft)
@@ -153,6 +154,17 @@ def _drop_copies_along(draft: Draft) -> None:
             draft.find("duplicate_call", "removed", call=draft.transcript.calls[copy])
 
 
+def _drop_empty_end(draft: Draft) -> None:
+    """Take out an empty last message that may stand at the end, but not behind calls of its turn."""
+    turns = draft.turns() if draft.rules.joins_turns else []
+    last = len(draft.transcript.messages) - 1
+    if not turns or turns[-1].messages[-1] != last or not turns[-1].calls:
+        return
+    if last not in draft.empty and not draft.transcript.messages[last].parts:
+        draft.empty.add(last)
+        draft.find("empty_message", "removed", index=last)
+
+
 def _judge_spares(draft: Draft) -> None:
     for number, kind in draft.match.spares.items():
         result = draft.transcript.results[number]
@@ -203,7 +215,15 @@ def _moves_away(draft: Draft, part: Part, moving: Collection[int]) -> bool:
 
 
 def _rename(draft: Draft) -> dict[int, str]:
-    renames = find_renames(draft.turns(), draft.rules)
+    turns = draft.turns()
+    open_calls = {
+        call.number
+        for turn in turns
+        for call in turn.calls
+        if call.number not in draft.made and draft.result_of(call) is None
+    }
+    result_ids = [result.id for result in draft.transcript.results if result.id is not None]
+    renames = find_renames(turns, draft.rules, open_calls=open_calls, result_ids=result_ids)
     for number, (kind, _) in renames.items():
         draft.find(kind, "renamed", call=draft.transcript.calls[number])
     return {number: new_id for number, (_, new_id) in renames.items()}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from string import Formatter
 from typing import Any, Final, Literal, get_args
 
 from toolmend.errors import PolicyError
 from toolmend.mending.findings import INFERRED_CAUSES, Cause
+from toolmend.mending.frozen import FrozenMapping
 from toolmend.mending.texts import CUT_OFF, NO_RESULT, SHIPPED, Language
 
 Mode = Literal["repair", "observe", "raise"]
@@ -24,30 +25,6 @@ class OpenCall:
     id: str | None
     arguments: object
     cause: Cause
-
-
-class _FrozenMapping(Mapping[str, str]):
-    """A mapping that can be hashed, so that a policy can."""
-
-    __slots__ = ("_items",)
-
-    def __init__(self, items: Mapping[str, str]) -> None:
-        self._items = dict(items)
-
-    def __getitem__(self, key: str) -> str:
-        return self._items[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __hash__(self) -> int:
-        return hash(frozenset(self._items.items()))
-
-    def __repr__(self) -> str:
-        return repr(self._items)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +79,7 @@ class Policy:
                 if not all(isinstance(text, str) for text in (tool, template)):
                     raise PolicyError("placeholder maps tool names to texts; use strings for both")
                 _check_template(template)
-            self._set("placeholder", _FrozenMapping(self.placeholder))
+            self._set("placeholder", FrozenMapping(self.placeholder))
         elif self.placeholder is not None and not callable(self.placeholder):
             raise PolicyError(
                 "placeholder must be a text, a mapping of tool name to text, or a function; "
@@ -167,10 +144,12 @@ def _one_of(name: str, value: object, allowed: tuple[Any, ...]) -> None:
         raise PolicyError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
 
 
-def _texts(name: str, values: Collection[str]) -> tuple[str, ...]:
-    if isinstance(values, str) or not all(isinstance(value, str) for value in values):
-        raise PolicyError(f"{name} must be a collection of strings; wrap a single one in a list")
-    return tuple(values)
+def _texts(name: str, values: object) -> tuple[str, ...]:
+    if isinstance(values, Collection) and not isinstance(values, str):
+        texts = [value for value in values if isinstance(value, str)]
+        if len(texts) == len(values):
+            return tuple(texts)
+    raise PolicyError(f"{name} must be a collection of strings; wrap a single one in a list")
 
 
 def _check_template(template: str) -> None:

@@ -64,13 +64,14 @@ def _deferral(draft: Draft, turns: list[Turn]) -> tuple[list[int], list[bool]]:
     """
     reach = [turn.position for turn in turns]
     open_to_end = [False] * len(turns)
+    gone = draft.gone_messages()
     for turn in reversed(turns):
         is_passed_on = bool(turn.calls) and not any(
             has_other_content(draft, index) for index in turn.followers
         )
         if not is_passed_on:
             continue
-        successor = _behind_systems(draft, turn.successor)
+        successor = _behind_systems(draft, turn.successor, gone)
         if successor is None:
             open_to_end[turn.position] = True
         elif draft.transcript.messages[successor].role == "assistant":
@@ -79,9 +80,9 @@ def _deferral(draft: Draft, turns: list[Turn]) -> tuple[list[int], list[bool]]:
     return reach, open_to_end
 
 
-def _behind_systems(draft: Draft, index: int | None) -> int | None:
+def _behind_systems(draft: Draft, index: int | None, gone: set[int]) -> int | None:
     """Return the index of the first message from here on that is no system message."""
     messages = draft.transcript.messages
-    while index is not None and (messages[index].role == "system" or index in draft.empty):
+    while index is not None and (messages[index].role == "system" or index in gone):
         index = index + 1 if index + 1 < len(messages) else None
     return index

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _AI_TYPES = ("ai", "AIMessageChunk")
 _TOOL_TYPES = ("tool", "ToolMessageChunk")
+_ID_BLOCKS = ("tool_use", "tool_call", "invalid_tool_call", "tool_call_chunk")
 _TYPES_BY_ROLE = {"assistant": "ai", "tool": "tool"}
 
 
@@ -94,7 +95,7 @@ def _listed_calls(value: object) -> Iterator[_Call]:
 def _block_calls(content: object) -> Iterator[_Call]:
     for entry in as_items(content) or ():
         block = as_mapping(entry) or {}
-        if block.get("type") == "tool_use":
+        if block.get("type") in _ID_BLOCKS:
             yield _Call(call_id=as_id(block.get("id")), is_nameless=is_blank(block.get("name")))
         elif block.get("type") == "function_call":
             call_id = as_id(block.get("call_id"))

@@ -25,7 +25,8 @@ def find_problems(
     """
     if known_format == "langchain":
         for index, message in enumerate(messages):
-            if not isinstance(message, Mapping) and not hasattr(message, "type"):
+            is_short = isinstance(message, tuple)  # (role, text)
+            if not is_short and not isinstance(message, Mapping) and not hasattr(message, "type"):
                 raise _no_message(index, message)
         return judge_langchain(messages, allowance)
     if known_format not in ("openai-chat", "anthropic"):
