@@ -21,8 +21,8 @@ test: $(STAMP) ## set up, then run every test whose programs are found
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report
 
-test-quick: $(STAMP) ## the tests that need no service, without coverage
-	$(BIN)/python -m pytest -m "not service"
+test-quick: $(STAMP) ## what can differ between Python versions: no services, no documents, no demo processes
+	$(BIN)/python -m pytest --ignore=tests/services --ignore=tests/docs --ignore=tests/unit/test_cli_demo.py
 
 lint: $(STAMP) ## formatting, lint, types, layers
 	$(BIN)/ruff format --check .
