@@ -31,7 +31,7 @@ RULES: Final = Rules(
     system_needs_user_turn=False,
     reasoning_needs_successor=False,
 )
-ROLES: Final[dict[str, Role]] = {
+_ROLES: Final[dict[str, Role]] = {
     "system": "system",
     "developer": "system",
     "user": "user",
@@ -125,7 +125,7 @@ def _read_message(transcript: Transcript, index: int, message: object) -> Messag
         return Message("tool", (result,))
     if role == "assistant":
         return _read_assistant(transcript, index, message)
-    return Message(ROLES.get(role, "unknown"), ())
+    return Message(_ROLES.get(role, "unknown"), ())
 
 
 def _text(message: object) -> str | None:
