@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.trace import NoOpTracerProvider
@@ -22,7 +24,8 @@ def test_the_history_is_refused_as_it_is_and_accepted_once_mended():
     assert len(HISTORY) == 3
 
 
-def test_nothing_of_it_is_counted():
+def test_nothing_of_it_is_counted_or_logged(caplog):
+    caplog.set_level(logging.DEBUG)
     reader = InMemoryMetricReader()
     provider = MeterProvider(metric_readers=[reader], shutdown_on_exit=False)
     tally = Tally(provider)
@@ -34,4 +37,5 @@ def test_nothing_of_it_is_counted():
     provider.shutdown()
 
     assert heard == []
+    assert "toolmend" not in caplog.text
     assert tally.total(TOOL_CALLS_DANGLING) == 0

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry import metrics, trace
-
 import toolmend
 from toolmend._demo.plain_http import RequestRefusedError, post
-from toolmend.telemetry.signals import using
+from toolmend.telemetry.signals import suppressed
 from toolmend.testing import Reply, StrictProvider
 
 if TYPE_CHECKING:
@@ -52,7 +50,7 @@ class Opening:
 
 
 def play_opening() -> Opening:
-    """Send the broken history twice; nothing of it is counted.
+    """Send the broken history twice; nothing of it is counted, traced or logged.
 
     Raises:
         RuntimeError: the broken history was accepted.
@@ -69,9 +67,7 @@ def play_opening() -> Opening:
             refused = error
         else:
             raise RuntimeError("the provider accepted a broken history")
-        with using(
-            tracer_provider=trace.NoOpTracerProvider(), meter_provider=metrics.NoOpMeterProvider()
-        ):
+        with suppressed():
             toolmend.model_call(ask)(list(HISTORY), _MODEL)
         _, accepted = provider.requests
     sent: Any = accepted.body["messages"]

@@ -194,6 +194,16 @@ def using(
         _Process.override = previous
 
 
+@contextmanager
+def suppressed() -> Iterator[None]:
+    """Switch telemetry off for the work at hand, as an SDK does around its own exports."""
+    token = context.attach(context.set_value(_SUPPRESS, True))
+    try:
+        yield
+    finally:
+        context.detach(token)
+
+
 def is_suppressed() -> bool:
     """Tell whether telemetry is switched off for the work at hand; repair goes on all the same."""
     return bool(context.get_value(_SUPPRESS))
