@@ -1,15 +1,18 @@
 # Two commands do everything on a machine with Python and make: `make demo` and `make test`.
 PYTHON ?= python3
 VENV ?= .venv
+# One worker per core; the tests of one file stay together, since they share what is slow to start.
+PARALLEL ?= --numprocesses=auto --dist=loadfile
+PROMETHEUS ?= http://127.0.0.1:9090
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.made
 
-.PHONY: demo test test-quick lint clean
+.PHONY: demo test test-quick lint dashboards board-check clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[all]" --group test --group lint
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[all]" --group test --group dashboards --group lint
 	touch $(STAMP)
 
 demo: $(STAMP) ## set up, then run the demo
@@ -17,18 +20,24 @@ demo: $(STAMP) ## set up, then run the demo
 
 test: $(STAMP) ## set up, then run every test whose programs are found
 	$(BIN)/python -m coverage erase
-	$(BIN)/python -m coverage run -m pytest
+	$(BIN)/python -m coverage run -m pytest $(PARALLEL)
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report
 
 test-quick: $(STAMP) ## what can differ between Python versions: no services, no documents, no demo processes
-	$(BIN)/python -m pytest --ignore=tests/services --ignore=tests/docs --ignore=tests/unit/test_cli_demo.py
+	$(BIN)/python -m pytest $(PARALLEL) --ignore=tests/services --ignore=tests/docs --ignore=tests/dashboards --ignore=tests/unit/test_cli_demo.py
 
 lint: $(STAMP) ## formatting, lint, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+dashboards: $(STAMP) ## write the boards, the rules and docs/metrics.md anew
+	$(BIN)/python -m dashboards.generate
+
+board-check: $(STAMP) ## ask a live Prometheus everything that the boards ask: make board-check PROMETHEUS=URL
+	$(BIN)/toolmend dashboards check $(PROMETHEUS)
 
 clean:
 	rm -rf $(VENV) build dist .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache

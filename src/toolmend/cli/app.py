@@ -8,6 +8,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from toolmend.cli.dashboards import dashboards
 from toolmend.cli.demo import demo
 from toolmend.cli.failures import FAILED, INTERRUPTED, USAGE, fail
 from toolmend.errors import ToolmendError
@@ -40,6 +41,7 @@ def _toolmend(
 
 
 app.command()(demo)
+app.add_typer(dashboards)
 
 
 def run() -> int:

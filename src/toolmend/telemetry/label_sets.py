@@ -19,7 +19,7 @@ MAX_SETS: Final = 1_000
 _FEWER_SETS: Final = {names.TOOL_CALLS_REQUESTED.name: MAX_SETS // 2 - 1}
 """Dangling calls come twice, as first and as repeat: so both sides of the patch rate fold alike."""
 MAX_LABEL_LENGTH: Final = 200
-_LIMITS: Final = {names.MODEL: 50, names.PROVIDER: 20, names.TOOL: 100}
+LIMITS: Final = {names.MODEL: 50, names.PROVIDER: 20, names.TOOL: 100}
 _GIVEN_UP: Final = (names.TOOL, names.MODEL, names.PROVIDER)
 """Which label a set past the limit gives up, one after the other."""
 
@@ -56,7 +56,7 @@ class LabelSets:
     """The label sets of all instruments in one process."""
 
     def __init__(self, thread_limit: int) -> None:
-        limits = {**_LIMITS, names.THREAD: thread_limit}
+        limits = {**LIMITS, names.THREAD: thread_limit}
         self._values = {label: Values(limit) for label, limit in limits.items()}
         self._closed = {
             names.OUTCOME: frozenset(names.OUTCOMES),

@@ -1,0 +1,1 @@
+"""Boards and rules as code: `python -m dashboards.generate` writes the files beside this folder."""

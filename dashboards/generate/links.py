@@ -1,0 +1,107 @@
+"""Links: to Explore with a query in TraceQL or LogQL, and back to a board with a variable set."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from grafana_foundation_sdk.builders.dashboard import DashboardLink
+
+from toolmend.telemetry import names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# `pipe` and not `regex`: an escaped name would end the JSON that stands in the address.
+SERVICES = "${service:pipe}"
+TOOLS = "${tool:pipe}"
+CLICKED = "${__value.raw:percentencode}"
+"""The value of the cell that was clicked."""
+
+_VARIABLE = re.compile(r"\$\{[^}]+\}")
+
+
+def traces_mended(tool: str = "") -> str:
+    """Return TraceQL for the model calls that were mended, of one tool if it is named."""
+    conditions = [
+        f'resource.service.name =~ "{SERVICES}"',
+        f'name = "{names.SPAN_MODEL_CALL}"',
+        f'span.{names.OUTCOME} = "repaired"',
+    ]
+    if tool:
+        conditions += [
+            f'event:name = "{names.EVENT_FINDING}"',
+            f'event.{names.TOOL} =~ "{tool}"',
+        ]
+    return "{ " + " && ".join(conditions) + " }"
+
+
+def traces_of_model(model: str) -> str:
+    """Return TraceQL for the mended calls of one model."""
+    return traces_mended().removesuffix(" }") + f' && span.{names.MODEL} = "{model}" }}'
+
+
+def traces_rejected() -> str:
+    """Return TraceQL for the model calls whose history the provider refused."""
+    return f'{{ resource.service.name =~ "{SERVICES}" && span.{names.REJECTED} = true }}'
+
+
+def traces_of_thread(thread: str) -> str:
+    """Return TraceQL for all model calls of one conversation."""
+    return f'{{ span.{names.THREAD} = "{thread}" }}'
+
+
+def logs_of(event: str, services: str = SERVICES, *, thread: str = "") -> str:
+    """Return LogQL for one kind of log event, of one conversation if it is named."""
+    # Loki turns the attributes of a record into structured metadata, dots into underscores.
+    query = f'{{service_name=~"{services}"}} | {_loki(names.EVENT_NAME)}=`{event}`'
+    return query + (f" | {_loki(names.THREAD)}=`{thread}`" if thread else "")
+
+
+def threads_in_logs() -> str:
+    """Return LogQL for the conversations with the most mended calls."""
+    thread = _loki(names.THREAD)
+    found = logs_of(names.LOG_MENDED, "$service") + f' | {thread}!=""'
+    return f"topk(10, sum by ({thread}) (count_over_time({found} [$__range])))"
+
+
+def explore_traces(title: str, query: str) -> DashboardLink:
+    """Return a link that opens traces."""
+    found = {"queryType": "traceql", "query": query, "limit": 20, "tableType": "traces"}
+    return _link(title, _explore("tempo", "${traces}", found))
+
+
+def explore_logs(title: str, query: str) -> DashboardLink:
+    """Return a link that opens log records."""
+    found = {"queryType": "range", "expr": query}
+    return _link(title, _explore("loki", "${logs}", found))
+
+
+def narrow(uid: str, variable: str, kept: Iterable[str]) -> DashboardLink:
+    """Return a link to a board with one variable set to what was clicked, and all others kept."""
+    others = [f"${{{name}:queryparam}}" for name in kept if name != variable]
+    query = "&".join([*others, f"var-{variable}={CLICKED}", "${__url_time_range}"])
+    return DashboardLink(f"Only this {variable}").url(f"/d/{uid}?{query}")
+
+
+def _loki(attribute: str) -> str:
+    return attribute.replace(".", "_")
+
+
+def _link(title: str, url: str) -> DashboardLink:
+    return DashboardLink(title).url(url).target_blank(True)
+
+
+def _explore(kind: str, uid: str, query: dict[str, object]) -> str:
+    pane = {
+        "datasource": uid,
+        "queries": [{"refId": "A", "datasource": {"type": kind, "uid": uid}, **query}],
+        "range": {"from": "${__from}", "to": "${__to}"},
+    }
+    text = json.dumps({"toolmend": pane}, separators=(",", ":"))
+    # Grafana fills in variables before the browser reads the address, so they stay as they are.
+    parts = zip(_VARIABLE.split(text), [*_VARIABLE.findall(text), ""], strict=True)
+    panes = "".join(quote(plain, safe="") + variable for plain, variable in parts)
+    return f"/explore?schemaVersion=1&panes={panes}"
