@@ -19,8 +19,8 @@ _CONFIG = """
 receivers:
   otlp:
     protocols:
-      grpc: {{endpoint: "127.0.0.1:{grpc_port}"}}
-      http: {{endpoint: "127.0.0.1:{http_port}"}}
+      grpc: {{endpoint: "${{env:OTLP_GRPC_ADDRESS}}"}}
+      http: {{endpoint: "${{env:OTLP_HTTP_ADDRESS}}"}}
 processors:
   memory_limiter: {{check_interval: 1s, limit_mib: 256}}
   batch: {{timeout: 50ms}}
@@ -64,27 +64,41 @@ def find_collector():
     return str(max(built, key=lambda path: path.stat().st_mtime)) if built else None
 
 
+def plain_config(sink_url):
+    """Return a pipeline from OTLP to one sink, where what was sent is either there or lost."""
+    return _CONFIG.format(sink_url=sink_url)
+
+
 @contextmanager
-def running_collector(binary, sink_url, folder):
-    """Run ``binary`` with a pipeline from OTLP to ``sink_url``; ready when both ports answer."""
+def running_collector(binary, config, folder, env=None):
+    """Run ``binary`` with a configuration; ready when both ports answer.
+
+    ``config`` is a file (a ``Path``) or the text of one, and takes where to listen from the variables
+    ``OTLP_GRPC_ADDRESS`` and ``OTLP_HTTP_ADDRESS``; ``env`` has the other variables that it needs.
+    """
     folder = Path(folder)
+    if not isinstance(config, Path):
+        text, config = config, folder / "collector.yaml"
+        config.write_text(text)
     for attempt in range(3):
         # Somebody else may take a free port before the collector does; then it ends and we try again.
-        grpc_port, http_port = _free_ports(2)
-        config = folder / f"collector-{attempt}.yaml"
-        config.write_text(
-            _CONFIG.format(grpc_port=grpc_port, http_port=http_port, sink_url=sink_url)
-        )
+        ports = grpc_port, http_port = _free_ports(2)
         log = folder / f"collector-{attempt}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [binary, "--config", f"file:{config}"],
+                env={
+                    **os.environ,
+                    "OTLP_GRPC_ADDRESS": f"127.0.0.1:{grpc_port}",
+                    "OTLP_HTTP_ADDRESS": f"127.0.0.1:{http_port}",
+                    **(env or {}),
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
         try:
-            if _listens(process, (grpc_port, http_port)):
+            if _listens(process, ports):
                 yield Collector(
                     endpoints={
                         "grpc": f"http://127.0.0.1:{grpc_port}",

@@ -14,24 +14,9 @@ from typing import NamedTuple
 import pytest
 
 from tests.services import otlp_sink
-from tests.services.collector import find_collector, running_collector
-
-# A test marked @pytest.mark.service("otelcol") needs that program.
-FINDERS = {"otelcol": find_collector}
-HOW_TO_GET = {"otelcol": ".ci/build-collector builds one"}
+from tests.services.collector import find_collector, plain_config, running_collector
 
 EMITTER = Path(__file__).with_name("emitter.py")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item):
-    for marker in item.iter_markers("service"):
-        [name] = marker.args
-        if FINDERS[name]() is None:
-            message = f"no {name} found: {HOW_TO_GET[name]}"
-            if os.environ.get("TOOLMEND_REQUIRE_SERVICES") == "1":
-                pytest.fail(message, pytrace=False)
-            pytest.skip(message)
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +30,8 @@ def collector_sink():
 def collector(collector_sink, tmp_path_factory):
     """A collector for the whole run; tests tell their telemetry apart by service name."""
     folder = tmp_path_factory.mktemp("collector")
-    with running_collector(find_collector(), collector_sink.url, folder) as running:
+    config = plain_config(collector_sink.url)
+    with running_collector(find_collector(), config, folder) as running:
         yield running
 
 

@@ -1,0 +1,31 @@
+"""What all tests share: those that need a real program are skipped without it, or fail where it has to be there."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.dashboards.checkers import find_checkers
+from tests.services.collector import find_collector
+from tests.services.prometheus import find_prometheus, find_promtool
+
+# A test marked @pytest.mark.service("otelcol") needs that program.
+FINDERS = {
+    "checkers": (find_checkers, ".ci/fetch-checkers brings them"),
+    "otelcol": (find_collector, ".ci/build-collector builds one"),
+    "prometheus": (find_prometheus, ".ci/build-prometheus builds one"),
+    "promtool": (find_promtool, ".ci/build-prometheus builds one"),
+}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    for marker in item.iter_markers("service"):
+        for name in marker.args:
+            find, how = FINDERS[name]
+            if find() is None:
+                message = f"no {name} found: {how}"
+                if os.environ.get("TOOLMEND_REQUIRE_SERVICES") == "1":
+                    pytest.fail(message, pytrace=False)
+                pytest.skip(message)

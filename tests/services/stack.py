@@ -1,0 +1,132 @@
+"""The compose stack as far as it runs without containers: its collector and its Prometheus, with its own files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from tests.services import otlp_sink
+from tests.services.collector import find_collector, running_collector
+from tests.services.past import write_past
+from tests.services.prometheus import (
+    backfill,
+    backfill_rules,
+    find_promtool,
+    running_prometheus,
+)
+
+ROOT = Path(__file__).parents[2]
+RULES = ROOT / "dashboards/rules/toolmend.rules.yml"
+COLLECTOR_CONFIG = ROOT / "dashboards/stack/collector.yaml"
+PROMETHEUS_CONFIG = ROOT / "dashboards/stack/prometheus.yml"
+COMPOSE = ROOT / "docker-compose.yml"
+
+VERSION = "1.2.3"
+"""The service.version of the demo."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The running programs, what the demo printed, and what Tempo and Loki would have got."""
+
+    prometheus: object
+    traces: otlp_sink.Sink
+    logs: otlp_sink.Sink
+    demo: str
+    began: float
+    ended: float
+
+    def eventually(self, expr, seconds=20.0, accept=bool):
+        """Return what an expression finds once it is accepted; else fail with what it is."""
+        deadline = time.monotonic() + seconds
+        while True:
+            found = self.prometheus.query(expr)
+            if accept(found):
+                return found
+            assert time.monotonic() < deadline, f"{expr} is {found} after {seconds:g} s"
+            time.sleep(0.25)
+
+
+@contextmanager
+def running_stack(folder):
+    """Give Prometheus a past, start all, and run the demo through it to its end."""
+    past = folder / "past.txt"
+    start, end = write_past(past, time.time())
+    backfill(find_promtool(), past, folder / "data")
+    backfill_rules(find_promtool(), RULES, folder, start=start + 30 * 60, end=end)
+    with (
+        otlp_sink.http_sink() as traces,
+        otlp_sink.http_sink() as logs,
+        running_prometheus(folder, config=_config(folder), flags=_flags()) as prometheus,
+    ):
+        backends = {
+            "TEMPO_OTLP_URL": traces.url,
+            "LOKI_OTLP_URL": logs.url,
+            "PROMETHEUS_OTLP_URL": f"{prometheus.url}/api/v1/otlp",
+            "COLLECTOR_LOG_LEVEL": "warn",
+        }
+        with running_collector(find_collector(), COLLECTOR_CONFIG, folder, backends) as collector:
+            began = time.time()
+            printed = _demo(collector.endpoints["http/protobuf"])
+            yield Stack(
+                prometheus=prometheus,
+                traces=traces,
+                logs=logs,
+                demo=printed,
+                began=began,
+                ended=time.time(),
+            )
+
+
+def _flags():
+    """Return the flags that the compose file gives Prometheus, apart from paths."""
+    command = yaml.safe_load(COMPOSE.read_text())["services"]["prometheus"]["command"]
+    return [flag for flag in command if "=/" not in flag]
+
+
+def _config(folder):
+    """Return the stack's own configuration; only the rules are elsewhere, and in a hurry."""
+    rules = yaml.safe_load(RULES.read_text())
+    for group in rules["groups"]:
+        group["interval"] = "1s"
+        for rule in group["rules"]:
+            for pause in ("for", "keep_firing_for"):
+                rule.pop(pause, None)
+    hurried = folder / "hurried.rules.yml"
+    hurried.write_text(json.dumps(rules))
+    config = yaml.safe_load(PROMETHEUS_CONFIG.read_text())
+    config["rule_files"] = [str(hurried)]
+    file = folder / "prometheus.json"
+    file.write_text(json.dumps(config))
+    return file
+
+
+def _demo(endpoint):
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", "toolmend"),
+            *("demo", "--otlp", endpoint, "--duration", "10", "--seed", "3"),
+        ],
+        env={
+            **os.environ,
+            "OTEL_METRIC_EXPORT_INTERVAL": "1000",
+            "OTEL_RESOURCE_ATTRIBUTES": f"service.version={VERSION}",
+            "COLUMNS": "100",
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "went to" in ended.stdout, ended.stdout[-500:]
+    return ended.stdout

@@ -1,0 +1,251 @@
+"""Boards and rules on real programs: the demo through the stack's collector into a real Prometheus."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+import yaml
+
+from tests.services.stack import RULES, VERSION, running_stack
+from toolmend._boards.answers import VARIABLES
+from toolmend._boards.reading import fill, read_boards
+from toolmend.telemetry import names
+from toolmend.telemetry.names import prometheus_label, prometheus_name
+
+pytestmark = pytest.mark.service("otelcol", "prometheus", "promtool")
+
+DEMO = "toolmend-demo"
+PAST = "past"
+
+# What asks for a day of past, or for an alert that fires; by the panel's title and a part of the query.
+NEEDS_PAST = {
+    ("Against its own day", ""),
+    ("Patch rate and its past", "offset 1d"),
+    ("Patch rate and its past", "median1d"),
+    ("Alerts", ""),
+}
+
+QUERIES = [
+    pytest.param(query, id=f"{board.uid}-{query.place}-{query.title}-{number}")
+    for board in read_boards()
+    for number, query in enumerate(board.queries)
+    if query.language == "promql"
+]
+RULE_LIST = [
+    rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]
+]
+RECORDS = [rule for rule in RULE_LIST if "record" in rule]
+ALERTS = [rule for rule in RULE_LIST if "alert" in rule]
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory):
+    with running_stack(tmp_path_factory.mktemp("stack")) as running:
+        yield running
+
+
+def needs_past(query):
+    return any(query.title == title and part in query.text for title, part in NEEDS_PAST)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_every_query_of_a_board_finds_something(stack, query):
+    job = PAST if needs_past(query) else DEMO
+    text = fill(query.text, {**VARIABLES, "job": job, "provider": ".+", "model": ".+"})
+    if query.label:
+        found = stack.prometheus.get(f"/api/v1/label/{query.label}/values", **{"match[]": text})
+        assert [value for value in found if value]
+        return
+    found = stack.eventually(text)
+    assert not any(math.isnan(value) for _, value in found), "NaN shows as nothing"
+
+
+def test_the_numbers_of_the_board_are_the_numbers_of_the_demo(stack):
+    """Counts are whole although most series were born after Prometheus had begun to listen."""
+    table = closing_table(stack.demo, "per model")["all"]
+    [board] = read_boards()[:1]
+    values = {**VARIABLES, "job": DEMO}
+
+    def now(title):
+        [query] = [each for each in board.queries if each.title == title]
+        [(_, value)] = stack.eventually(fill(query.text, values))
+        return value
+
+    assert now("Patch rate, 15 min") == pytest.approx(table["dangling"] / table["requested"])
+    assert now("New dangling calls") == table["dangling"]
+    assert now("Mended requests") == pytest.approx(table["mended"] / table["requests"])
+    assert now("Rejections") == 0
+    assert now("Faults of toolmend") == 0
+
+
+@pytest.mark.parametrize("rule", RECORDS, ids=lambda rule: rule["record"])
+def test_every_recording_rule_records(stack, rule):
+    job = PAST if "1d" in rule["record"] else DEMO
+    found = stack.eventually(rule["expr"], accept=lambda found: jobs(found) >= {job})
+    stack.eventually(f'{rule["record"]}{{job="{job}"}}')
+
+    assert found
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
+def test_every_alert_fires_for_what_it_is_meant_for(stack, rule):
+    job = "gone" if "Gone" in rule["alert"] else PAST
+    firing = f'ALERTS{{alertname="{rule["alert"]}",alertstate="firing"}}'
+
+    stack.eventually(firing, accept=lambda found: jobs(found) >= {job})
+    assert job in jobs(stack.prometheus.query(rule["expr"]))
+
+
+def test_no_alert_fires_for_lack_of_a_past(stack):
+    """The demo loses every fifth call, but nothing was ever better."""
+    fired = stack.prometheus.query(f'ALERTS{{job="{DEMO}",alertname="ToolmendPatchRateRising"}}')
+
+    assert fired == []
+
+
+@pytest.mark.parametrize(
+    ("title", "attribute", "columns"),
+    [
+        ("per model", names.MODEL, {"requested": "requested", "dangling": "dangling"}),
+        (
+            "per tool",
+            names.TOOL,
+            {"requested": "requested", "dangling": "dangling", "repeats": "repeats"},
+        ),
+    ],
+)
+def test_the_last_raw_counters_add_up_to_the_closing_table(stack, title, attribute, columns):
+    shown = closing_table(stack.demo, title)
+    shown.pop("all", None)
+    of = {
+        "requested": (names.TOOL_CALLS_REQUESTED, ""),
+        "dangling": (names.TOOL_CALLS_DANGLING, 'toolmend_recurrence="first"'),
+        "repeats": (names.TOOL_CALLS_DANGLING, 'toolmend_recurrence="repeat"'),
+    }
+    for column in columns:
+        metric, matcher = of[column]
+        assert sums(stack, metric, attribute, matcher) == {
+            name: row[column] for name, row in shown.items() if row[column]
+        }
+
+
+def test_the_last_raw_counters_per_thread_and_cause_add_up_to_the_closing_table(stack):
+    threads = closing_table(stack.demo, "per thread")
+    causes = closing_table(stack.demo, "per cause")
+
+    assert sums(stack, names.THREADS_DANGLING, names.THREAD) == {
+        name: row["dangling"] for name, row in threads.items() if row["dangling"]
+    }
+    assert sums(stack, names.DANGLING_CAUSES, names.CAUSE) == {
+        name: row["dangling"] for name, row in causes.items()
+    }
+
+
+def test_model_calls_add_up_to_the_requests_of_the_closing_table(stack):
+    everything = closing_table(stack.demo, "per model")["all"]
+    outcomes = sums(stack, names.MODEL_CALLS, names.OUTCOME)
+
+    assert sum(outcomes.values()) == everything["requests"]
+    assert outcomes["repaired"] == everything["mended"]
+
+
+def test_labels_and_names_are_those_of_the_contract(stack):
+    """What Prometheus makes of our attributes, for every metric; nothing more, nothing less."""
+    own = {"__name__", "job", "instance", "service_version", "le"}
+    seen = {}
+    for labels, _ in stack.prometheus.query(f'{{__name__=~"toolmend_.+",job="{DEMO}"}}'):
+        found = seen.setdefault(labels["__name__"], set())
+        found.update(label for label in labels if not label.startswith("otel_"))
+
+    expected = {}
+    for metric in names.METRICS:
+        name = prometheus_name(metric)
+        for suffix in ("_bucket", "_sum", "_count") if metric.buckets else ("",):
+            expected[name + suffix] = {prometheus_label(label) for label in metric.attributes}
+    # No fault and no rejection happened, but both have been opened at 0.
+    assert {name: found - own for name, found in seen.items()} == expected
+
+
+def test_a_version_that_is_new_is_marked(stack):
+    [query] = [query for query in read_boards()[0].queries if query.title == "New versions"]
+    [(labels, _)] = stack.eventually(fill(query.text, {**VARIABLES, "job": DEMO}))
+
+    assert labels == {"job": DEMO, "service_version": VERSION}
+
+
+def test_repair_latency_has_exemplars_that_name_a_trace(stack):
+    selector = f'{prometheus_name(names.REPAIR_DURATION)}_bucket{{job="{DEMO}"}}'
+    found = stack.prometheus.exemplars(selector, stack.began - 60, stack.ended + 60)
+
+    told = {dot["labels"]["trace_id"] for series in found for dot in series["exemplars"]}
+    sent = {span.item.trace_id.hex() for span in stack.traces.arrived}
+    assert told
+    assert told <= sent
+
+
+def test_spans_carry_what_the_links_of_the_board_ask_for(stack):
+    from tests.services.otlp_sink import plain
+
+    spans = [each for each in stack.traces.arrived if each.signal == "traces"]
+    assert {span.resource["service.name"] for span in spans} == {DEMO}
+    model_calls = [span.item for span in spans if span.item.name == names.SPAN_MODEL_CALL]
+    mended = [span for span in model_calls if plain(span.attributes)[names.OUTCOME] == "repaired"]
+    assert mended
+    assert len(mended) == closing_table(stack.demo, "per model")["all"]["mended"]
+    threads = set(closing_table(stack.demo, "per thread"))
+    for span in mended:
+        attributes = plain(span.attributes)
+        assert attributes[names.THREAD] in threads
+        assert attributes[names.MODEL]
+        events = [event for event in span.events if event.name == names.EVENT_FINDING]
+        assert events
+        assert all(plain(event.attributes)[names.TOOL] for event in events)
+
+
+def test_log_records_carry_what_the_links_of_the_board_ask_for(stack):
+    from tests.services.otlp_sink import plain
+
+    records = [each for each in stack.logs.arrived if each.signal == "logs"]
+    assert {record.resource["service.name"] for record in records} == {DEMO}
+    threads = set(closing_table(stack.demo, "per thread"))
+    mended = [
+        plain(record.item.attributes)
+        for record in records
+        if plain(record.item.attributes).get(names.EVENT_NAME) == names.LOG_MENDED
+    ]
+    assert mended
+    assert {attributes[names.THREAD] for attributes in mended} <= threads
+    traces = {span.item.trace_id for span in stack.traces.arrived}
+    assert {record.item.trace_id for record in records} <= traces
+
+
+def jobs(found):
+    return {labels.get("job") for labels, _ in found}
+
+
+def sums(stack, metric, attribute, matcher=""):
+    label = prometheus_label(attribute)
+    matchers = ",".join(filter(None, [f'job="{DEMO}"', matcher]))
+    expr = f"sum by ({label}) ({prometheus_name(metric)}{{{matchers}}})"
+    return {labels[label]: value for labels, value in stack.prometheus.query(expr) if value}
+
+
+def closing_table(printed, title):
+    """Return a table that the demo closes with: rows by their first cell, cells that are numbers by column."""
+    lines = printed.splitlines()
+    head = next(line for line in lines if re.match(rf"{title} ", line))
+    columns = re.split(r" {2,}", head.strip())[1:]
+    rows = {}
+    for line in lines[lines.index(head) + 1 :]:
+        if not line.strip():
+            break
+        if not line.startswith(" "):
+            name, *cells = re.split(r" {2,}", line.strip())
+            rows[name] = {
+                column: int(cell)
+                for column, cell in zip(columns, cells, strict=False)
+                if cell.isdigit()
+            }
+    return rows
