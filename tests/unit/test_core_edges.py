@@ -273,7 +273,9 @@ def test_options_of_no_use_give_one_clear_error(call: Any) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [None, {}, "text", iter(())], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "value", [None, {}, "text", iter(())], ids=lambda value: type(value).__name__
+)
 def test_what_is_no_list_is_refused_with_the_cure(value: Any) -> None:
     with pytest.raises(toolmend.HistoryError, match="must be a list of messages; pass one"):
         toolmend.repair(value)
