@@ -126,14 +126,16 @@ def _alerts() -> builders.AnnotationQuery:
 
 
 def _deploys() -> builders.AnnotationQuery:
-    versions = f'count by ({JOB}, service_version) (target_info{{service_version!="",{OF_SERVICE}}}'
+    found = f'target_info{{service_version!="",{OF_SERVICE}}}'
+    versions = f"count by ({JOB}, service_version)"
+    known = f"{versions} (last_over_time({found}[1d] offset 5m))"
     return (
         builders.AnnotationQuery()
         .name("New versions")
         .datasource(METRICS)
         .enable(True)
         .icon_color("blue")
-        .expr(f"{versions}) unless {versions} offset 5m)")
+        .expr(f"{versions} ({found}) unless {known}")
         .title_format("{{service_version}}")
         .text_format(f"first telemetry of this version of {{{{{JOB}}}}}")
         .step("60s")

@@ -51,9 +51,6 @@ UID = "toolmend-health"
 _RANGE = "$__range"
 _RATE = "$__rate_interval"
 _PATCH_LIMITS = Limits(orange=0.02, red=0.05)
-_MEMORY = "1h"
-"""On a screen, a series that was silent for longer than this counts as new."""
-
 _HOW_TO_READ = """\
 **Patch rate** = tool calls that were found without a result, each counted once, ÷ tool calls that models asked for. \
 It is a health signal of the **tool runtime**, not of the model: a call is left without a result when the tool timed \
@@ -122,15 +119,15 @@ def health() -> dict[str, Any]:
 
 
 def _dangling(window: str, *by: str, recurrence: str = FIRST) -> str:
-    return added(names.TOOL_CALLS_DANGLING, window, OF_TOOL, recurrence, by=by, memory=_MEMORY)
+    return added(names.TOOL_CALLS_DANGLING, window, OF_TOOL, recurrence, by=by)
 
 
 def _requested(window: str, *by: str) -> str:
-    return added(names.TOOL_CALLS_REQUESTED, window, OF_TOOL, by=by, memory=_MEMORY)
+    return added(names.TOOL_CALLS_REQUESTED, window, OF_TOOL, by=by)
 
 
 def _calls(window: str, *matchers: str) -> str:
-    return added(names.MODEL_CALLS, window, OF_MODEL, *matchers, memory=_MEMORY)
+    return added(names.MODEL_CALLS, window, OF_MODEL, *matchers)
 
 
 def _patch_rate() -> Any:
@@ -172,11 +169,12 @@ def _new_dangling() -> Any:
 
 
 def _mended_requests() -> Any:
-    repaired = _calls(_RANGE, f'{OUTCOME}="repaired"')
+    repaired = _calls(_RANGE, f'{OUTCOME}=~"{links.NEEDED_REPAIR}"')
     return stat(
         "Mended requests",
-        "Of all model calls in the time shown: the part whose history had to be mended. It counts "
-        "repeats too, so it stays high while holes stay in a store. Not narrowed by tool.",
+        "Of all model calls in the time shown: the part whose history had to be mended, or would have "
+        "been in observe mode. It counts repeats too, so it stays high while holes stay in a store. "
+        "Not narrowed by tool.",
         f"({repaired} or vector(0)) / ({_calls(_RANGE)} > 0)",
         unit=PERCENT,
         decimals=1,
@@ -203,7 +201,7 @@ def _rejections() -> Any:
         "Rejections",
         "Model calls in the time shown whose history the provider refused all the same. One is "
         "worth a look. Not narrowed by tool.",
-        f"{added(names.REJECTIONS, _RANGE, OF_MODEL, memory=_MEMORY)} or vector(0)",
+        f"{added(names.REJECTIONS, _RANGE, OF_MODEL)} or vector(0)",
         decimals=0,
         limits=Limits(red=0.5),
         links=[
@@ -228,7 +226,7 @@ def _faults() -> Any:
         "Faults of toolmend",
         "Faults inside toolmend in the time shown; the calls went on unmended. Not narrowed by "
         "provider, model and tool.",
-        f"{added(names.FAULTS, _RANGE, OF_SERVICE, memory=_MEMORY)} or vector(0)",
+        f"{added(names.FAULTS, _RANGE, OF_SERVICE)} or vector(0)",
         decimals=0,
         limits=Limits(red=0.5),
         links=[links.explore_logs("Logs of faults", links.logs_of(names.LOG_FAULT))],
@@ -248,7 +246,8 @@ def _patch_rate_and_its_past() -> Any:
         "ToolmendPatchRateRising fires within 15 minutes; of several services the lowest.",
         [
             Series(
-                expr=f"{dangling} / ({rate(names.TOOL_CALLS_REQUESTED, _RATE, OF_TOOL)} > 0)",
+                expr=f"({dangling} or vector(0))"
+                f" / ({rate(names.TOOL_CALLS_REQUESTED, _RATE, OF_TOOL)} > 0)",
                 legend="now",
             ),
             Series(expr=recorded(), legend="over 15 min", color="blue"),
@@ -268,7 +267,6 @@ def _why() -> Any:
         OF_SERVICE,
         f'{TOOL}=~"$tool"',
         by=[CAUSE],
-        memory=_MEMORY,
     )
     return bars(
         "Why",
@@ -326,7 +324,7 @@ def _rates_by(label: str) -> list[Column]:
 
 
 def _which_thread() -> Any:
-    dangling = added(names.THREADS_DANGLING, _RANGE, OF_SERVICE, by=[THREAD], memory=_MEMORY)
+    dangling = added(names.THREADS_DANGLING, _RANGE, OF_SERVICE, by=[THREAD])
     return table(
         "Which thread",
         "The conversations with the most new dangling calls in the time shown. A process names "
@@ -368,17 +366,13 @@ def _outcomes() -> Any:
 
 
 def _what_was_done() -> Any:
-    return chart(
+    # Counted and not a rate: most kinds are rare, and a rate never sees the first of a series.
+    repairs = added(names.REPAIR_COUNT, "$__interval", OF_MODEL, by=[FINDING, ACTION])
+    return bars(
         "What was done",
         "Repairs by what was found and what was done about it, repeats included. Not narrowed by tool.",
-        [
-            Series(
-                expr=rate(names.REPAIR_COUNT, _RATE, OF_MODEL, by=[FINDING, ACTION]),
-                legend=f"{{{{{FINDING}}}}}: {{{{{ACTION}}}}}",
-            )
-        ],
-        unit=PER_SECOND,
-        stacked=True,
+        Series(expr=repairs, legend=f"{{{{{FINDING}}}}}: {{{{{ACTION}}}}}"),
+        step="5m",
     )
 
 
@@ -403,15 +397,16 @@ def _repair_latency() -> Any:
 def _mended_calls() -> Any:
     return log_lines(
         "Mended calls",
-        "One record per mended request with a new dangling call. Narrowed by service alone.",
-        links.logs_of(names.LOG_MENDED, "$service"),
+        "One record per request with a new dangling call that was mended, or would have been in "
+        "observe mode. Narrowed by service alone.",
+        links.logs_of(links.MENDED, "$service"),
     )
 
 
 def _traces_and_logs() -> list[Any]:
     return [
         links.explore_traces("Traces of mended calls", links.traces_mended()),
-        links.explore_logs("Logs of mended calls", links.logs_of(names.LOG_MENDED)),
+        links.explore_logs("Logs of mended calls", links.logs_of(links.MENDED)),
     ]
 
 
@@ -419,6 +414,6 @@ def _of_thread() -> list[Any]:
     return [
         links.explore_traces("Traces of this thread", links.traces_of_thread(links.CLICKED)),
         links.explore_logs(
-            "Logs of this thread", links.logs_of(names.LOG_MENDED, thread=links.CLICKED)
+            "Logs of this thread", links.logs_of(links.MENDED, thread=links.CLICKED)
         ),
     ]

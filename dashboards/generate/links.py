@@ -20,6 +20,11 @@ TOOLS = "${tool:pipe}"
 CLICKED = "${__value.raw:percentencode}"
 """The value of the cell that was clicked."""
 
+NEEDED_REPAIR = "repaired|observed|raised"
+"""Outcomes of calls whose history needed repair, in any mode."""
+MENDED = f"{names.LOG_MENDED}|{names.LOG_OBSERVED}"
+"""Log events of such calls."""
+
 _VARIABLE = re.compile(r"\$\{[^}]+\}")
 
 
@@ -28,7 +33,7 @@ def traces_mended(tool: str = "") -> str:
     conditions = [
         f'resource.service.name =~ "{SERVICES}"',
         f'name = "{names.SPAN_MODEL_CALL}"',
-        f'span.{names.OUTCOME} = "repaired"',
+        f'span.{names.OUTCOME} =~ "{NEEDED_REPAIR}"',
     ]
     if tool:
         conditions += [
@@ -53,17 +58,17 @@ def traces_of_thread(thread: str) -> str:
     return f'{{ span.{names.THREAD} = "{thread}" }}'
 
 
-def logs_of(event: str, services: str = SERVICES, *, thread: str = "") -> str:
-    """Return LogQL for one kind of log event, of one conversation if it is named."""
+def logs_of(events: str, services: str = SERVICES, *, thread: str = "") -> str:
+    """Return LogQL for log events of a name, or `one|other`, of one conversation if it is named."""
     # Loki turns the attributes of a record into structured metadata, dots into underscores.
-    query = f'{{service_name=~"{services}"}} | {_loki(names.EVENT_NAME)}=`{event}`'
+    query = f'{{service_name=~"{services}"}} | {_loki(names.EVENT_NAME)}=~`{events}`'
     return query + (f" | {_loki(names.THREAD)}=`{thread}`" if thread else "")
 
 
 def threads_in_logs() -> str:
     """Return LogQL for the conversations with the most mended calls."""
     thread = _loki(names.THREAD)
-    found = logs_of(names.LOG_MENDED, "$service") + f' | {thread}!=""'
+    found = logs_of(MENDED, "$service") + f' | {thread}!=""'
     return f"topk(10, sum by ({thread}) (count_over_time({found} [$__range])))"
 
 

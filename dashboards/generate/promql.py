@@ -48,30 +48,31 @@ def added(
     window: str,
     *matchers: str,
     by: Iterable[str] = (),
-    memory: str = _MEMORY,
     only_if: str = "",
 ) -> str:
-    """Return how much was added to a counter within a window, with the series that were born in it.
+    """Return how much was added to a counter within a window, to the call.
 
-    `increase()` never sees the first value of a series. These counters are sparse and have many
-    labels, so most of what they count would be lost. A series that was not there before the window
-    counts with its whole value; all others with their increase. Series that were born and ended
-    within the window (a short-lived process) count too.
+    `increase()` never sees the first value of a series and extrapolates between the others. These
+    counters are sparse and have many labels, so most of what they count would be lost. Here a series
+    counts with its last value in the window, less its last value before the window; one that was not
+    there before counts whole, also when it has ended since (a short-lived process). A counter that was
+    reset falls back to `increase()`.
 
     Args:
         metric: a counter.
         window: as `15m`.
         matchers: which series.
         by: the labels to keep; none sums all up.
-        memory: how long before the window a series is looked for.
         only_if: what must have been there before, per job, for a birth to count; else the first
             scrape of an old process would look like an event.
     """
     selected = series(metric, *matchers)
-    born = f"last_over_time({selected}[{window}]) unless last_over_time({selected}[{memory}] offset {window})"
+    now = f"last_over_time({selected}[{window}])"
+    before = f"last_over_time({selected}[{_MEMORY}] offset {window})"
+    born = f"{now} unless {before}"
     if only_if:
-        born += f" and on ({JOB}) last_over_time({only_if}[{memory}] offset {window})"
-    return f"{sum_by(by)}(({born}) or increase({selected}[{window}]))"
+        born += f" and on ({JOB}) last_over_time({only_if}[{_MEMORY}] offset {window})"
+    return f"{sum_by(by)}((({now} - {before}) >= 0) or ({born}) or increase({selected}[{window}]))"
 
 
 def rate(

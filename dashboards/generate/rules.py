@@ -169,13 +169,15 @@ def _patch_rate(window: str) -> Iterator[dict[str, Any]]:
 
 def _tool_counts(window: str) -> Iterator[dict[str, Any]]:
     by = (JOB, TOOL)
+    # The first scrape of an old process is no event: a tool may have lost calls long ago.
+    known = series(names.MODEL_CALLS)
     yield {
         "record": requested(window, _BY_TOOL),
-        "expr": added(names.TOOL_CALLS_REQUESTED, window, by=by),
+        "expr": added(names.TOOL_CALLS_REQUESTED, window, by=by, only_if=known),
     }
     yield {
         "record": dangling_first(window, _BY_TOOL),
-        "expr": added(names.TOOL_CALLS_DANGLING, window, FIRST, by=by),
+        "expr": added(names.TOOL_CALLS_DANGLING, window, FIRST, by=by, only_if=known),
     }
 
 

@@ -145,6 +145,24 @@ def test_panels_explain_themselves(model):
 
 
 @pytest.mark.parametrize("model", BOARDS)
+def test_tables_show_the_most_on_top_and_their_columns_under_their_heads(model):
+    tables = [panel for panel in model["panels"] if panel["type"] == "table"]
+    assert tables
+    for panel in tables:
+        steps = {step["id"]: step["options"] for step in panel["transformations"]}
+        [sort] = steps["sortBy"]["sort"]
+        assert sort["desc"] is True, panel["title"]
+        renamed = steps["organize"]["renameByName"]
+        references = [target["refId"] for target in panel["targets"]]
+        # One Prometheus query names its field Value; several, and Loki, name it after the query.
+        is_single = references == ["A"] and panel["datasource"]["type"] == "prometheus"
+        fields = {"Value"} if is_single else {f"Value #{reference}" for reference in references}
+        assert {field for field in renamed if field.startswith("Value")} == fields
+        heads = {override["matcher"]["options"] for override in panel["fieldConfig"]["overrides"]}
+        assert heads <= set(renamed.values()), panel["title"]
+
+
+@pytest.mark.parametrize("model", BOARDS)
 def test_a_panel_says_which_variables_do_not_narrow_it(model):
     told = re.compile(r"[Nn]arrowed by|do not narrow")
     for panel in model["panels"]:

@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[2]
 RULES = ROOT / "dashboards/rules/toolmend.rules.yml"
 COLLECTOR_CONFIG = ROOT / "dashboards/stack/collector.yaml"
 PROMETHEUS_CONFIG = ROOT / "dashboards/stack/prometheus.yml"
+TROUBLED = Path(__file__).with_name("troubled.py")
 COMPOSE = ROOT / "docker-compose.yml"
 
 VERSION = "1.2.3"
@@ -75,7 +76,9 @@ def running_stack(folder):
         }
         with running_collector(find_collector(), COLLECTOR_CONFIG, folder, backends) as collector:
             began = time.time()
-            printed = _demo(collector.endpoints["http/protobuf"])
+            printed = _run("-m", "toolmend", *_demo(collector.endpoints["http/protobuf"]))
+            assert "went to" in printed, printed[-500:]
+            _run(str(TROUBLED), collector.endpoints["http/protobuf"])
             yield Stack(
                 prometheus=prometheus,
                 traces=traces,
@@ -110,16 +113,18 @@ def _config(folder):
 
 
 def _demo(endpoint):
+    return "demo", "--otlp", endpoint, "--duration", "10", "--seed", "3"
+
+
+def _run(*arguments):
     ended = subprocess.run(
-        [
-            *(sys.executable, "-m", "toolmend"),
-            *("demo", "--otlp", endpoint, "--duration", "10", "--seed", "3"),
-        ],
+        [sys.executable, *arguments],
         env={
             **os.environ,
             "OTEL_METRIC_EXPORT_INTERVAL": "1000",
             "OTEL_RESOURCE_ATTRIBUTES": f"service.version={VERSION}",
             "COLUMNS": "100",
+            "PYTHONPATH": str(ROOT),
         },
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -128,5 +133,4 @@ def _demo(endpoint):
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    assert "went to" in ended.stdout, ended.stdout[-500:]
     return ended.stdout

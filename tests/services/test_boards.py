@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
+from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.services.link_queries import fill as fill_link
+from tests.services.link_queries import find_records, find_spans, links_of, targets_of
+from tests.services.past import INCIDENT_MINUTES
 from tests.services.stack import RULES, VERSION, running_stack
 from toolmend._boards.answers import VARIABLES
 from toolmend._boards.reading import fill, read_boards
@@ -16,6 +21,7 @@ from toolmend.telemetry.names import prometheus_label, prometheus_name
 
 pytestmark = pytest.mark.service("otelcol", "prometheus", "promtool")
 
+BOARDS = Path(__file__).parents[2] / "dashboards/boards"
 DEMO = "toolmend-demo"
 PAST = "past"
 
@@ -25,6 +31,9 @@ NEEDS_PAST = {
     ("Patch rate and its past", "offset 1d"),
     ("Patch rate and its past", "median1d"),
     ("Alerts", ""),
+    # Nothing is refused in the demo, and nothing fails.
+    ("Rejections", ""),
+    ("Faults of toolmend", ""),
 }
 
 QUERIES = [
@@ -59,25 +68,94 @@ def test_every_query_of_a_board_finds_something(stack, query):
         assert [value for value in found if value]
         return
     found = stack.eventually(text)
+    if query.title in {"Rejections", "Faults of toolmend"}:
+        assert found == [({}, INCIDENT_MINUTES)], "one a minute"
     assert not any(math.isnan(value) for _, value in found), "NaN shows as nothing"
 
 
 def test_the_numbers_of_the_board_are_the_numbers_of_the_demo(stack):
-    """Counts are whole although most series were born after Prometheus had begun to listen."""
-    table = closing_table(stack.demo, "per model")["all"]
-    [board] = read_boards()[:1]
-    values = {**VARIABLES, "job": DEMO}
+    """To the call, although most series were born after Prometheus had begun to listen."""
+    everything = closing_table(stack.demo, "per model")["all"]
+    tools = closing_table(stack.demo, "per tool")
+    repeats = sum(row["repeats"] for row in tools.values())
 
     def now(title):
-        [query] = [each for each in board.queries if each.title == title]
-        [(_, value)] = stack.eventually(fill(query.text, values))
+        [(_, value)] = ask(stack, title)
         return value
 
-    assert now("Patch rate, 15 min") == pytest.approx(table["dangling"] / table["requested"])
-    assert now("New dangling calls") == table["dangling"]
-    assert now("Mended requests") == pytest.approx(table["mended"] / table["requests"])
+    assert now("Patch rate, 15 min") == everything["dangling"] / everything["requested"]
+    assert now("New dangling calls") == everything["dangling"]
+    assert now("Mended requests") == everything["mended"] / everything["requests"]
+    assert now("Repeat share, 1 h") == repeats / (repeats + everything["dangling"])
     assert now("Rejections") == 0
     assert now("Faults of toolmend") == 0
+
+
+@pytest.mark.parametrize(
+    ("title", "shown", "attribute"),
+    [("Which tool", "per tool", names.TOOL), ("Which model", "per model", names.MODEL)],
+)
+def test_the_tables_of_the_board_are_those_of_the_demo(stack, title, shown, attribute):
+    label = prometheus_label(attribute)
+    rows = closing_table(stack.demo, shown)
+    rows.pop("all", None)
+
+    def column(head):
+        return {labels[label]: value for labels, value in ask(stack, title, head)}
+
+    assert column("Dangling") == {name: row["dangling"] for name, row in rows.items()}
+    assert column("Requested") == {name: row["requested"] for name, row in rows.items()}
+    assert column("Patch rate") == {
+        name: row["dangling"] / row["requested"] for name, row in rows.items()
+    }
+
+
+def test_threads_and_causes_of_the_board_are_those_of_the_demo(stack):
+    for title, shown, attribute in [
+        ("Which thread", "per thread", names.THREAD),
+        ("Why", "per cause", names.CAUSE),
+    ]:
+        rows = closing_table(stack.demo, shown)
+        found = {labels[prometheus_label(attribute)]: value for labels, value in ask(stack, title)}
+        assert found == {name: row["dangling"] for name, row in rows.items() if row["dangling"]}
+
+
+def test_outcomes_and_repairs_are_told_apart(stack):
+    outcomes = {labels["toolmend_outcome"]: rate for labels, rate in ask(stack, "Outcomes")}
+    repairs = {
+        (labels["toolmend_finding"], labels["toolmend_action"]): count
+        for labels, count in ask(stack, "What was done")
+    }
+    tools = closing_table(stack.demo, "per tool").values()
+
+    assert outcomes["clean"] > 0
+    assert outcomes["repaired"] > 0
+    assert outcomes["fault"] == 0
+    assert repairs["dangling_call", "patched"] == sum(
+        row["dangling"] + row["repeats"] for row in tools
+    )
+
+
+def test_in_observe_mode_the_board_says_the_same(stack):
+    """The application `troubled` only observes; its one tool call has no result."""
+    assert ask(stack, "Patch rate, 15 min", job="troubled") == [({}, 1)]
+    assert ask(stack, "Mended requests", job="troubled") == [({}, 0.5)]
+    assert ask(stack, "Rejections", job="troubled") == [({}, 1)]
+    assert ask(stack, "Faults of toolmend", job="troubled") == [({}, 1)]
+
+
+def ask(stack, title, column="", job=DEMO):
+    """Return what a panel shows for a service."""
+    [text] = [
+        query.text
+        for board in read_boards()
+        for query in board.queries
+        if query.place == "panel"
+        and query.title == title
+        and query.column in {column, "Dangling"}
+        and (not column or query.column == column)
+    ]
+    return stack.eventually(fill(text, {**VARIABLES, "job": job}))
 
 
 @pytest.mark.parametrize("rule", RECORDS, ids=lambda rule: rule["record"])
@@ -185,40 +263,51 @@ def test_repair_latency_has_exemplars_that_name_a_trace(stack):
     assert told <= sent
 
 
-def test_spans_carry_what_the_links_of_the_board_ask_for(stack):
-    from tests.services.otlp_sink import plain
-
-    spans = [each for each in stack.traces.arrived if each.signal == "traces"]
-    assert {span.resource["service.name"] for span in spans} == {DEMO}
-    model_calls = [span.item for span in spans if span.item.name == names.SPAN_MODEL_CALL]
-    mended = [span for span in model_calls if plain(span.attributes)[names.OUTCOME] == "repaired"]
-    assert mended
-    assert len(mended) == closing_table(stack.demo, "per model")["all"]["mended"]
-    threads = set(closing_table(stack.demo, "per thread"))
-    for span in mended:
-        attributes = plain(span.attributes)
-        assert attributes[names.THREAD] in threads
-        assert attributes[names.MODEL]
-        events = [event for event in span.events if event.name == names.EVENT_FINDING]
-        assert events
-        assert all(plain(event.attributes)[names.TOOL] for event in events)
+MODELS = [json.loads(path.read_text()) for path in sorted(BOARDS.glob("*.json"))]
+LINKS = [link for model in MODELS for link in (*links_of(model), *targets_of(model))]
+CLICKED = {
+    "Which tool": "weather",
+    "Which model": "gpt-demo",
+    "Which thread": "ann",
+    "Which thread, from the logs": "ann",
+}
 
 
-def test_log_records_carry_what_the_links_of_the_board_ask_for(stack):
-    from tests.services.otlp_sink import plain
+def test_there_are_links_to_traces_and_to_logs():
+    assert {(link.kind, bool(link.title)) for link in LINKS} == {
+        ("tempo", True),
+        ("loki", True),
+        ("loki", False),
+    }
 
-    records = [each for each in stack.logs.arrived if each.signal == "logs"]
-    assert {record.resource["service.name"] for record in records} == {DEMO}
-    threads = set(closing_table(stack.demo, "per thread"))
-    mended = [
-        plain(record.item.attributes)
-        for record in records
-        if plain(record.item.attributes).get(names.EVENT_NAME) == names.LOG_MENDED
-    ]
-    assert mended
-    assert {attributes[names.THREAD] for attributes in mended} <= threads
+
+@pytest.mark.parametrize("link", LINKS, ids=lambda link: f"{link.panel}-{link.title}")
+def test_what_a_link_asks_for_is_there(stack, link):
+    """Every attribute and every value that it names, on the spans and records behind the collector."""
+    of_trouble = link.panel in {"Rejections", "Faults of toolmend"}
+    services = ["troubled"] if of_trouble else [DEMO]
+    if link.panel not in CLICKED and not of_trouble:
+        services.append("troubled")  # it observes: what it would have mended is asked for, too
+    for service in services:
+        values = {"service": service, "tool": ".*", "__range": "6h"}
+        query = fill_link(link.query, {**values, "__value.raw": CLICKED.get(link.panel, "")})
+        if link.kind == "tempo":
+            found = find_spans(query, stack.traces.arrived)
+        else:
+            found = find_records(query, stack.logs.arrived)
+        assert found, query
+        assert {each.resource["service.name"] for each in found} == {service}
+        assert len(found) < len(
+            stack.traces.arrived if link.kind == "tempo" else stack.logs.arrived
+        )
+
+
+def test_a_record_names_the_trace_of_its_model_call(stack):
     traces = {span.item.trace_id for span in stack.traces.arrived}
-    assert {record.item.trace_id for record in records} <= traces
+    mended = find_records(f'{{service_name="{DEMO}"}}', stack.logs.arrived)
+
+    assert mended
+    assert {record.item.trace_id for record in mended} <= traces
 
 
 def jobs(found):

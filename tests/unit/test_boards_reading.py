@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import socket
 import threading
 import urllib.parse
 from contextlib import contextmanager
@@ -178,6 +179,12 @@ def test_a_scalar_is_one_value():
         (404, "<html>", "is this a Prometheus"),
         (401, "", "is this a Prometheus"),
         (502, '{"error": 3', "is this a Prometheus"),
+        (302, "", "answered 302"),
+        (200, '{"data": null}', "does not answer as a Prometheus"),
+        (200, '{"data": {}}', "does not answer as a Prometheus"),
+        (200, '{"data": {"result": [{}]}}', "does not answer as a Prometheus"),
+        (200, '{"data": {"result": 7}}', "does not answer as a Prometheus"),
+        (200, '{"data": {"result": [{"metric": {}, "value": [0, "abc"]}]}}', "does not answer"),
     ],
 )
 def test_what_is_no_prometheus_is_told(status, body, message):
@@ -192,3 +199,48 @@ def test_what_is_no_prometheus_is_told(status, body, message):
 def test_a_server_that_is_not_there_is_told():
     with pytest.raises(PrometheusError, match=r"no Prometheus answers at http://127\.0\.0\.1:9: "):
         Prometheus("http://127.0.0.1:9").query("up")
+
+
+def test_what_speaks_no_http_is_told():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def speak():
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+
+        thread = threading.Thread(target=speak, daemon=True)
+        thread.start()
+        with pytest.raises(PrometheusError, match="no Prometheus answers at"):
+            Prometheus(f"http://127.0.0.1:{listener.getsockname()[1]}").query("up")
+        thread.join(10)
+
+
+def test_headers_do_not_follow_a_redirect():
+    with server(lambda *_: vector()) as (elsewhere, seen):
+
+        class Redirect(http.server.BaseHTTPRequestHandler):
+            def log_message(self, *_args):
+                pass
+
+            def do_POST(self):
+                self.send_response(302)
+                self.send_header("location", f"{elsewhere}/steal")
+                self.end_headers()
+
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Redirect) as running:
+            thread = threading.Thread(target=running.serve_forever, args=(0.02,), daemon=True)
+            thread.start()
+            url = f"http://127.0.0.1:{running.server_address[1]}"
+            with pytest.raises(PrometheusError, match="answered 302"):
+                Prometheus(url, {"Authorization": "Bearer secret"}).query("up")
+            running.shutdown()
+            thread.join(10)
+    assert seen == []
+
+
+def test_label_values_that_are_none_are_told():
+    answer = server(lambda *_: (200, '{"data": {"a": 1}}'))
+    with answer as (url, _), pytest.raises(PrometheusError, match="does not answer"):
+        Prometheus(url).label_values("up", "job")

@@ -25,7 +25,7 @@ def test_export_writes_what_the_checkout_has(tmp_path):
         if path.is_file()
     }
     assert {
-        "README.md",
+        "TOOLMEND.md",
         "RUNBOOK.md",
         "boards/toolmend-health.json",
         "rules/toolmend.rules.yml",
@@ -75,6 +75,15 @@ def test_a_file_in_the_place_of_the_folder_is_told(tmp_path):
     assert (ended.returncode, ended.stderr) == (2, f"toolmend: {file} is not a folder\n")
 
 
+def test_a_file_in_the_place_of_a_folder_inside_is_told(tmp_path):
+    (tmp_path / "boards").write_text("")
+    ended = toolmend("dashboards", "export", str(tmp_path))
+
+    assert ended.returncode == 1
+    assert "boards is not a folder" in ended.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["boards"]
+
+
 def test_an_installation_without_the_files_says_so(monkeypatch, tmp_path):
     monkeypatch.setattr(files, "__file__", str(tmp_path / "a/b/c/d/files.py"))
 
@@ -87,10 +96,19 @@ def test_an_installation_without_the_files_says_so(monkeypatch, tmp_path):
     [
         (["ftp://host"], "http://127.0.0.1:9090"),
         (["prometheus"], "http://127.0.0.1:9090"),
+        (["http://127.0.0.1:port"], "http://127.0.0.1:9090"),
+        (["http://exa mple"], "http://127.0.0.1:9090"),
+        (["http://[::1"], "http://127.0.0.1:9090"),
+        (["http://me:secret@127.0.0.1:9"], "--header 'Authorization: Basic"),
         (["http://127.0.0.1:9", "--header", "Bearer"], "NAME: VALUE"),
+        (["http://127.0.0.1:9", "--header", "A: secret\r\nB: c"], "NAME: VALUE"),
+        (["http://127.0.0.1:9", "--range", "5x"], "--range takes a duration"),
         (["http://127.0.0.1:9"], "no Prometheus answers at http://127.0.0.1:9"),
     ],
-    ids=["scheme", "no-url", "header", "nobody"],
+    ids=[
+        *("scheme", "no-url", "port", "blank", "bracket", "password"),
+        *("header", "two headers", "range", "nobody"),
+    ],
 )
 def test_check_says_in_one_line_what_is_wrong(arguments, message):
     ended = toolmend("dashboards", "check", *arguments)
@@ -98,7 +116,34 @@ def test_check_says_in_one_line_what_is_wrong(arguments, message):
     assert ended.returncode in {1, 2}
     assert message in ended.stderr
     assert ended.stderr.count("\n") == 1
+    assert "secret" not in ended.stderr
     assert ended.stdout == ""
+
+
+def test_what_labels_hold_does_not_reach_the_terminal_as_it_is():
+    def answer(path, parameters):
+        if "/label/" in path:
+            return 200, json.dumps({"data": ["a\x1b]0;PWNED\x07"]})
+        return vector(({"a": "\x1b[2Jx"}, "+Inf"), ({"a": "y"}, "-Inf"))
+
+    with server(answer) as (url, _):
+        ended = toolmend("dashboards", "check", url, "--full")
+
+    assert ended.returncode == 0
+    assert "\x1b" not in ended.stdout
+    assert "\x07" not in ended.stdout
+    assert "x +Inf" in ended.stdout
+    assert ended.stdout.index("x +Inf") < ended.stdout.index("y -Inf")
+
+
+def test_a_regular_expression_for_services_is_quoted():
+    with server(lambda path, _: (200, '{"data": []}') if "/label/" in path else vector()) as (
+        url,
+        seen,
+    ):
+        assert toolmend("dashboards", "check", url, "--job", r'shop\.a"b\d').returncode == 0
+    queries = [parameters.get("query", "") for _, parameters, _ in seen]
+    assert any(r'job=~"shop\\.a\"b\\d"' in query for query in queries)
 
 
 def test_check_shows_panel_query_and_value():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 BOARDS: Final = "boards"
 """The folder with the boards, one JSON file each."""
 _FOLDERS: Final = {BOARDS: ".json", "rules": ".yml"}
-_SINGLE: Final = ("README.md", "RUNBOOK.md")
+_SINGLE: Final = ("TOOLMEND.md", "RUNBOOK.md")
 
 
 class BoardFilesError(ToolmendError):
@@ -53,9 +53,12 @@ def export(folder: Path, *, overwrite: bool = False) -> dict[Path, bool]:
         others = f" and {len(changed) - 1} more differ" if len(changed) > 1 else " differs"
         raise BoardFilesError(
             f"{first}{others} from what this version of toolmend brings, and nothing was written; "
-            "--force replaces"
+            "choose another folder, or replace with --force"
         )
     written = {}
+    for parent in {path.parent for path in wanted}:
+        if parent.exists() and not parent.is_dir():
+            raise BoardFilesError(f"{parent} is not a folder; choose another one for the files")
     for path, text in wanted.items():
         written[path] = path in changed or not path.exists()
         if written[path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import urllib.error
 import urllib.parse
@@ -23,6 +24,16 @@ class PrometheusError(ToolmendError):
 
 class QueryRefusedError(PrometheusError):
     """Prometheus refused one query; it may well answer others."""
+
+
+class _StayHere(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: the headers may be a secret, and they would go along."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+_OPENER: Final = urllib.request.build_opener(_StayHere)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +63,14 @@ class Prometheus:
             QueryRefusedError: the query was refused.
             PrometheusError: there is no such server, or it speaks something else.
         """
-        result = self._ask("query", {"query": expr})["result"]
-        if isinstance(result, list) and result and not isinstance(result[0], dict):
-            return [Sample({}, float(result[1]))]  # a scalar
-        return [Sample(found["metric"], float(found["value"][1])) for found in result]
+        data = self._ask("query", {"query": expr})
+        try:
+            result = data["result"]
+            if result and not isinstance(result[0], dict):
+                return [Sample({}, float(result[1]))]  # a scalar
+            return [Sample(found["metric"], float(found["value"][1])) for found in result]
+        except (LookupError, TypeError, ValueError) as error:
+            raise self._strange() from error
 
     def label_values(self, selector: str, label: str) -> list[str]:
         """Return the values that a label has in the series of a selector.
@@ -64,8 +79,10 @@ class Prometheus:
             QueryRefusedError: the selector was refused.
             PrometheusError: there is no such server, or it speaks something else.
         """
-        values: list[str] = self._ask(f"label/{label}/values", {"match[]": selector}, post=False)
-        return values
+        values = self._ask(f"label/{label}/values", {"match[]": selector}, post=False)
+        if not isinstance(values, list):
+            raise self._strange()
+        return [str(value) for value in values]
 
     def _ask(self, path: str, parameters: Mapping[str, str], *, post: bool = True) -> Any:
         address = f"{self.url.rstrip('/')}/api/v1/{path}"
@@ -76,29 +93,27 @@ class Prometheus:
             headers=dict(self.headers),
         )
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310
+            with _OPENER.open(request, timeout=_TIMEOUT_SECONDS) as answer:
                 body = answer.read()
         except urllib.error.HTTPError as error:
             raise self._refusal(error) from error
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "reason", None) or error
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", None) or str(error) or type(error).__name__
             raise PrometheusError(f"no Prometheus answers at {self.url}: {reason}") from error
-        return _data(self.url, body)
+        try:
+            return json.loads(body)["data"]
+        except (ValueError, LookupError, TypeError) as error:
+            raise self._strange() from error
+
+    def _strange(self) -> PrometheusError:
+        return PrometheusError(f"{self.url} does not answer as a Prometheus does")
 
     def _refusal(self, error: urllib.error.HTTPError) -> PrometheusError:
-        with error:
-            body = error.read()
         try:
-            reason = json.loads(body)["error"]
-        except (ValueError, KeyError, TypeError):
+            with error:
+                reason = json.loads(error.read())["error"]
+        except (OSError, ValueError, LookupError, TypeError, http.client.HTTPException):
             return PrometheusError(
                 f"{self.url} answered {error.code} {error.reason}: is this a Prometheus?"
             )
         return QueryRefusedError(f"Prometheus refused the query: {reason}")
-
-
-def _data(url: str, body: bytes) -> Any:
-    try:
-        return json.loads(body)["data"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise PrometheusError(f"{url} does not answer as a Prometheus does") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Final
 from urllib.parse import urlsplit
@@ -20,6 +21,8 @@ dashboards = typer.Typer(
     name="dashboards", help="Grafana boards and Prometheus rules.", no_args_is_help=True
 )
 
+_DURATION: Final = re.compile(r"(\d+(ms|[smhdwy]))+")
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _LOCAL: Final = "http://127.0.0.1:9090"
 
 
@@ -36,7 +39,7 @@ def export(
     written = write_files(folder, overwrite=force)
     for path, is_new in written.items():
         print(f"{'wrote' if is_new else 'same '} {path}")
-    print(f"Next: import the boards into Grafana, see {folder / 'README.md'}")
+    print(f"Next: import the boards into Grafana, see {folder / 'TOOLMEND.md'}")
 
 
 @dashboards.command()
@@ -57,11 +60,13 @@ def check(
     ] = False,
 ) -> None:
     """Ask a live Prometheus everything that the boards ask, and show the answers panel by panel."""
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        fail(f"the address of a Prometheus looks like {_LOCAL}, not {url!r}")
+    _check_address(url)
+    if not _DURATION.fullmatch(window):
+        fail(f"--range takes a duration such as 30m or 2d, not {window!r}")
     prometheus = Prometheus(url, headers=_headers(header or []))
-    variables = {**VARIABLES, "job": job, "__range": window}
+    # It stands between quotes in the queries.
+    quoted = job.replace("\\", "\\\\").replace('"', '\\"')
+    variables = {**VARIABLES, "job": quoted, "__range": window}
     console = Console()
     answers = []
     for board in read_boards():
@@ -73,11 +78,26 @@ def check(
         raise SystemExit(FAILED)
 
 
+def _check_address(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in {"http", "https"} and bool(parts.hostname)
+        is_address = is_address and parts.port != 0 and not re.search(r"[\s\x00-\x1f]", url)
+    except ValueError:
+        is_address = False
+    if not is_address:
+        fail(f"the address of a Prometheus looks like {_LOCAL}, not {url!r}")
+    if parts.username is not None:
+        fail(
+            "the address holds a name and password; send --header 'Authorization: Basic …' instead"
+        )
+
+
 def _headers(lines: list[str]) -> dict[str, str]:
     headers = {}
     for line in lines:
         name, colon, value = line.partition(":")
-        if not colon or not name.strip():
-            fail(f"--header takes 'NAME: VALUE', not {name.strip()!r} alone")
+        if not colon or not _HEADER_NAME.fullmatch(name.strip()) or re.search(r"[\r\n\0]", value):
+            fail("--header takes 'NAME: VALUE' on one line")  # its value may be a secret
         headers[name.strip()] = value.strip()
     return headers

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from toolmend._boards.prometheus import Sample
     from toolmend._boards.reading import Board, Query
 
+_CONTROL: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 _MOST_SERIES: Final = 5
 _NARROWED: Final = re.compile(r'\w+=~"\$\w+"(,\w+=~"\$\w+")*')
 _LEGEND: Final = re.compile(r"\{\{ *(\w+) *\}\}")
@@ -63,20 +64,29 @@ def summary(answers: Sequence[Answer]) -> str:
 
 def _now(answer: Answer) -> Text:
     if answer.refusal:
-        return Text(answer.refusal, style="red")
+        return _plain(answer.refusal, style="red")
     if answer.values:
-        return Text("\n".join(_short(list(answer.values))))
+        return _plain("\n".join(_short(list(answer.values))))
     if answer.samples is None:
         return Text("not asked: needs Loki or Tempo", style="dim")
     if not answer.samples:
         return Text("nothing", style="yellow")
-    most = sorted(answer.samples, key=lambda sample: -sample.value)
-    return Text("\n".join(_short([_line(sample, answer.query) for sample in most])))
+    most = sorted(answer.samples, key=_size, reverse=True)
+    return _plain("\n".join(_short([_line(sample, answer.query) for sample in most])))
+
+
+def _plain(text: str, style: str = "") -> Text:
+    """Return a text as it may be shown: labels can hold what users typed, control characters too."""
+    return Text(_CONTROL.sub("�", text), style=style)
 
 
 def _short(lines: list[str]) -> list[str]:
     more = len(lines) - _MOST_SERIES
     return lines if more <= 1 else [*lines[:_MOST_SERIES], f"and {more} more"]
+
+
+def _size(sample: Sample) -> float:
+    return -math.inf if math.isnan(sample.value) else sample.value
 
 
 def _line(sample: Sample, query: Query) -> str:
@@ -91,6 +101,8 @@ def _line(sample: Sample, query: Query) -> str:
 def _number(value: float, unit: str) -> str:
     if math.isnan(value):
         return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
     if unit == "percentunit":
         return f"{value:.1%}"
     if unit == "s":
