@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import functools
 import sys
 import time
 from pathlib import Path
 
 import pytest
 from anthropic.types import Message, TextBlock, ToolUseBlock
+from google.genai import types
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 from openai.types.chat import ChatCompletionMessage, ChatCompletionMessageFunctionToolCall
+from openai.types.responses import ResponseFunctionToolCall
 
 import toolmend.testing
 from toolmend.testing import assert_legal, problems
+from toolmend.testing.strict import Profile
 
-FORMATS = ("openai-chat", "anthropic", "langchain")
+FORMATS = ("openai-chat", "openai-responses", "anthropic", "gemini", "bedrock", "langchain")
 USER = {"role": "user", "content": "hi"}
 CHAT_CALL = {
     "id": "c1",
@@ -68,6 +73,43 @@ OBJECTS = [
         ],
     ),
     (
+        "openai items",
+        "openai-responses",
+        [
+            USER,
+            ResponseFunctionToolCall(
+                type="function_call", call_id="c1", name="f", arguments="{}", id="fc_1"
+            ),
+        ],
+    ),
+    (
+        "google-genai contents",
+        "gemini",
+        [
+            types.Content(role="user", parts=[types.Part(text="hi")]),
+            types.Content(
+                role="model",
+                parts=[
+                    types.Part(
+                        function_call=types.FunctionCall(id="c1", name="f", args={}),
+                        thought_signature=b"S",
+                    )
+                ],
+            ),
+        ],
+    ),
+    (
+        "google-genai parts in a dict",
+        "gemini",
+        [
+            {"role": "user", "parts": [types.Part(text="hi")]},
+            {
+                "role": "model",
+                "parts": [{"functionCall": types.FunctionCall(id="c1", name="f")}],
+            },
+        ],
+    ),
+    (
         "langchain messages",
         "langchain",
         [HumanMessage("hi"), AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": "c1"}])],
@@ -96,6 +138,28 @@ RECOGNISED = [
     ("a tool result block", [{"role": "user", "content": [{"type": "tool_result"}]}], "anthropic"),
     ("a server result block", [USER, server_result("web_search_tool_result")], "anthropic"),
     ("an MCP call", [{"role": "assistant", "content": [{"type": "mcp_tool_use"}]}], "anthropic"),
+    (
+        "a Responses item",
+        [USER, {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}],
+        "openai-responses",
+    ),
+    (
+        "a Responses message",
+        [{"type": "message", **USER}, {"type": "reasoning", "id": "rs_1"}],
+        "openai-responses",
+    ),
+    (
+        "Responses blocks",
+        [
+            {"role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+            {"type": "custom_tool_call_output", "call_id": "c"},
+        ],
+        "openai-responses",
+    ),
+    ("Gemini parts", [{"role": "model", "parts": [{"functionCall": {"name": "f"}}]}], "gemini"),
+    ("Gemini contents without a role", [{"parts": []}], "gemini"),
+    ("a Bedrock call", [{"role": "assistant", "content": [{"toolUse": {}}]}], "bedrock"),
+    ("Bedrock texts", [{"role": "assistant", "content": [{"text": "x"}]}], "bedrock"),
     ("langchain dicts", [{"type": "tool", "content": "x", "tool_call_id": "z"}], "langchain"),
 ]
 
@@ -115,17 +179,23 @@ def test_thinking_alone_is_anthropic():
 
 
 @pytest.mark.parametrize(
-    "item",
-    [
-        {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
-        {"role": "model", "parts": [{"functionCall": {"name": "f"}}]},
-        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "t"}}]},
-    ],
-    ids=["responses item", "gemini content", "bedrock message"],
+    "item", [{}, {"content": "hi"}, {"type": 7}, {"id": 7}, {"type": None, "role": None}], ids=repr
 )
-def test_other_formats_are_not_called_legal(item):
-    with pytest.raises(ValueError, match=r"messages\[1\] is no message of"):
+def test_what_is_of_no_format_is_not_called_legal(item):
+    with pytest.raises(ValueError, match=r"messages\[1\] is no message of a known format"):
         assert_legal([USER, item])
+
+
+def test_items_of_several_formats_are_not_called_legal():
+    item = {"type": "reasoning", "id": "rs_1"}
+    with pytest.raises(
+        ValueError, match=r"messages\[1\] is of gemini and messages\[2\] of openai-"
+    ):
+        assert_legal([USER, {"parts": []}, item])
+
+
+def test_a_reference_alone_is_a_legal_history():
+    assert_legal([{"id": "msg_1"}, {"type": "function_call_output", "call_id": "c", "output": ""}])
 
 
 def test_a_failure_has_a_line_per_problem():
@@ -153,8 +223,12 @@ def test_a_legal_history_passes():
 
 
 def test_unknown_format():
-    with pytest.raises(ValueError, match="not 'gemini'"):
-        problems([USER], format="gemini")
+    with pytest.raises(ValueError, match="not 'cohere'") as failure:
+        problems([USER], format="cohere")
+    assert str(failure.value) == (
+        "format is one of 'openai-chat', 'openai-responses', 'anthropic', 'gemini', 'bedrock', "
+        "'langchain', not 'cohere'"
+    )
 
 
 @pytest.mark.parametrize("known_format", FORMATS)
@@ -188,6 +262,19 @@ KEYS = st.sampled_from(
         "additional_kwargs",
         "invalid_tool_calls",
         "refusal",
+        "output",
+        "status",
+        "parts",
+        "functionCall",
+        "function_call",
+        "functionResponse",
+        "response",
+        "args",
+        "thoughtSignature",
+        "toolUse",
+        "toolResult",
+        "toolUseId",
+        "reasoning_content",
     ]
 )
 WORDS = st.sampled_from(
@@ -206,6 +293,17 @@ WORDS = st.sampled_from(
         "web_search_tool_result",
         "text",
         "function_call",
+        "function_call_output",
+        "custom_tool_call",
+        "local_shell_call_output",
+        "computer_call",
+        "computer_call_output",
+        "apply_patch_call_output",
+        "reasoning",
+        "message",
+        "item_reference",
+        "model",
+        "server_tool_use",
         "custom",
         "a",
         "b",
@@ -219,14 +317,48 @@ VALUES = st.recursive(
 )
 
 
+HOSTS = [{}, *({"profile": name} for name in Profile.__args__)]
+
+
 @pytest.mark.parametrize("known_format", FORMATS)
 @settings(deadline=None)
-@given(history=st.lists(st.dictionaries(KEYS, VALUES, max_size=6), max_size=6))
-def test_no_shape_makes_the_judge_stumble(known_format, history):
+@given(
+    history=st.lists(st.dictionaries(KEYS, VALUES, max_size=6), max_size=6),
+    options=st.sampled_from(HOSTS),
+)
+def test_no_shape_makes_the_judge_stumble(known_format, history, options):
     before = repr(history)
-    found = problems(history, format=known_format)
+    options = {**options, "max_id_len": 1, "strict_alternation": True}
+    found = problems(history, format=known_format, **options)
     assert repr(history) == before
     assert [problem.index for problem in found] == sorted(problem.index for problem in found)
+
+
+@settings(deadline=None)
+@given(history=st.lists(st.dictionaries(KEYS, VALUES, max_size=6), max_size=6))
+def test_no_shape_makes_the_recogniser_stumble(history):
+    with contextlib.suppress(ValueError, AssertionError):
+        assert_legal(history)
+
+
+DEEP = functools.reduce(lambda inner, _: [inner], range(50_000), {})
+
+
+@pytest.mark.parametrize("known_format", FORMATS)
+def test_deep_nesting_and_huge_numbers(known_format):
+    args = {"deep": DEEP, "huge": 10**5000}
+    history = [
+        {"role": "user", "content": DEEP, "parts": DEEP, "type": "human"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "input": args}, DEEP]},
+        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "a", "input": args}}, DEEP]},
+        {"role": "model", "parts": [{"functionCall": {"name": "f", "args": args}}, DEEP]},
+        {"type": "function_call", "call_id": "a", "name": DEEP, "arguments": args},
+        {"type": "function_call", "call_id": "b", "name": "f", "id": 10**5000, "arguments": "{}"},
+        {"type": "function_call", "call_id": "c", "name": "f", "id": DEEP, "arguments": "{}"},
+        {"type": "function_call_output", "call_id": DEEP, "output": args},
+    ]
+    for profile in (None, *Profile.__args__):
+        problems(history, format=known_format, profile=profile, max_id_len=3)
 
 
 def chat_history(size):
@@ -251,7 +383,51 @@ def anthropic_history(size):
     return "anthropic", history
 
 
-@pytest.mark.parametrize("build", [chat_history, anthropic_history])
+def responses_history(size):
+    call = {"type": "function_call", "name": "f", "arguments": "{}"}
+    answer = {"type": "function_call_output", "output": "r"}
+    calls = [{**call, "call_id": f"c{i % (size // 2)}"} for i in range(size)]
+    return "openai-responses", [
+        {"type": "reasoning"},
+        *calls,
+        *[{**answer, "call_id": call["call_id"]} for call in calls],
+    ]
+
+
+def gemini_history(size):
+    call = {"functionCall": {"name": "f", "args": {}}}
+    answer = {"functionResponse": {"name": "f", "response": {}}}
+    return "gemini", [
+        {"role": "user", "parts": [{"text": "hi"}]},
+        {"role": "model", "parts": [call] * size},
+        {"role": "user", "parts": [answer] * size},
+        *[{"role": "model", "parts": [call]}, {"role": "user", "parts": [answer]}] * size,
+    ]
+
+
+def bedrock_history(size):
+    def call(number):
+        return {"toolUse": {"toolUseId": f"t{number}", "name": "f", "input": {}}}
+
+    def answer(number):
+        return {"toolResult": {"toolUseId": f"t{number}", "content": []}}
+
+    return "bedrock", [
+        {"role": "user", "content": [{"text": "hi"}]},
+        {"role": "assistant", "content": [call(i) for i in range(size)]},
+        {"role": "user", "content": [answer(i) for i in range(size)]},
+        *[
+            {"role": "assistant", "content": [call(0)]},
+            {"role": "user", "content": [answer(0)]},
+        ]
+        * size,
+    ]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [chat_history, anthropic_history, responses_history, gemini_history, bedrock_history],
+)
 def test_time_is_linear(build):
     known_format, history = build(20_000)
     start = time.perf_counter()

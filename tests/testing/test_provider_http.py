@@ -38,11 +38,20 @@ def post(provider, path, body, **options):
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"\xff", b"[" * 100_000], ids=repr)
-@pytest.mark.parametrize("path", [CHAT, "/v1/messages"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        CHAT,
+        "/v1/messages",
+        "/v1/responses",
+        "/v1beta/models/m:generateContent",
+        "/model/m/converse",
+    ],
+)
 def test_a_body_that_is_no_json_object(strict_provider, path, raw):
     status, body = post(strict_provider, path, raw)
     assert status == 400
-    assert body["error"]["message"] == "We could not parse the JSON body of your request."
+    assert body.get("error", body)["message"] == "We could not parse the JSON body of your request."
     assert strict_provider.rejected == 0
     assert strict_provider.requests[0].body == {}
 
@@ -185,12 +194,19 @@ def test_the_end_waits_for_nobody():
 
 def test_only_inside_the_with():
     provider = StrictProvider()
-    with pytest.raises(RuntimeError, match="use it as `with"):
-        _ = provider.openai_base_url
+    for name in (
+        "openai_base_url",
+        "anthropic_base_url",
+        "gemini_base_url",
+        "bedrock_endpoint_url",
+    ):
+        with pytest.raises(RuntimeError, match="use it as `with"):
+            getattr(provider, name)
     with provider:
         with pytest.raises(RuntimeError, match="running already"):
             provider.__enter__()
         assert provider.openai_base_url == provider.anthropic_base_url + "/v1"
+        assert provider.gemini_base_url == provider.bedrock_endpoint_url
     with provider:  # again, with what it captured so far
         post(provider, CHAT, BODY)
     assert len(provider.requests) == 1

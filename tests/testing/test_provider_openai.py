@@ -279,8 +279,8 @@ def test_plain_faults_are_no_rejections(strict_provider, body, words, param):
 
 def test_unknown_path(strict_provider):
     with make_client(strict_provider) as client, pytest.raises(NotFoundError) as failure:
-        client.responses.create(model="m", input="hi")
-    assert failure.value.body["message"] == "Invalid URL (POST /v1/responses)"
+        client.embeddings.create(model="m", input="hi")
+    assert failure.value.body["message"] == "Invalid URL (POST /v1/embeddings)"
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Literal, cast
 
-from toolmend.testing.endpoint import Refusal, estimate_tokens, halves
-from toolmend.testing.strict import Allowance, Problem, find_problems
+from toolmend.testing.endpoint import EVENT_STREAM, Refusal, estimate_tokens, halves, sse
+from toolmend.testing.mistral import mistral_error_body, mistral_id, mistral_rejection
+from toolmend.testing.openai_errors import openai_error_body
+from toolmend.testing.strict import ANY_HOST, Allowance, Host, Problem, find_problems
 from toolmend.testing.strict.chat_problems import COMPATIBLE_DANGLING
 from toolmend.testing.strict.plain import as_items, as_mapping, is_blank
 
@@ -25,11 +27,12 @@ _CREATED = 1_767_225_600  # Answers carry no clock: two runs give the same bytes
 class ChatEndpoint:
     """`POST /v1/chat/completions`."""
 
-    request_id_header = "x-request-id"
     asks_model = True
+    stream_type = EVENT_STREAM
 
-    def __init__(self, flavour: Flavour) -> None:
+    def __init__(self, flavour: Flavour, host: Host = ANY_HOST) -> None:
         self._flavour = flavour
+        self._host = host
 
     def schema_fault(self, body: JsonObject) -> Refusal | None:
         """Return what is wrong with model, messages or roles."""
@@ -61,21 +64,30 @@ class ChatEndpoint:
 
     def history_problems(self, body: JsonObject) -> list[Problem]:
         """Return the problems of the messages."""
-        return find_problems(as_items(body["messages"]) or (), "openai-chat", Allowance())
+        messages = as_items(body["messages"]) or ()
+        return find_problems(messages, "openai-chat", Allowance(), self._host)
 
     def rejection(self, problem: Problem) -> Refusal:
-        """Return the refusal, with the spelling of the flavour."""
+        """Return the refusal, with the spelling of the flavour or of the host."""
+        if self._host.profile == "mistral":
+            return mistral_rejection(problem)
         if problem.kind == "dangling" and self._flavour == "compatible":
             return Refusal(message=COMPATIBLE_DANGLING)
         return Refusal(message=problem.message, param=problem.param)
 
+    def headers(self, request_id: str, refusal: Refusal | None) -> dict[str, str]:  # noqa: ARG002
+        """Return the request id."""
+        return {"x-request-id": request_id}
+
+    def wants_stream(self, body: JsonObject) -> bool:
+        """Tell what the request says."""
+        return body.get("stream") is True
+
     def error_body(self, refusal: Refusal, request_id: str) -> JsonObject:  # noqa: ARG002
-        """Return the error object of OpenAI."""
-        kinds = {429: "rate_limit_error"}
-        default = "invalid_request_error" if refusal.status < 500 else "server_error"  # noqa: PLR2004
-        kind = kinds.get(refusal.status, default)
-        error = {"message": refusal.message, "type": kind, "param": refusal.param, "code": None}
-        return {"error": error}
+        """Return the error object of OpenAI, or of Mistral."""
+        if self._host.profile == "mistral":
+            return mistral_error_body(refusal)
+        return openai_error_body(refusal)
 
     def answer_body(self, body: JsonObject, reply: Reply, numbering: Numbering) -> JsonObject:
         """Return a `chat.completion`."""
@@ -86,7 +98,7 @@ class ChatEndpoint:
         }
         calls: list[object] = [
             {
-                "id": call.id or numbering.next("call"),
+                "id": call.id or self._next_id(numbering),
                 "type": "function",
                 "function": {"name": call.name, "arguments": json.dumps(dict(call.arguments))},
             }
@@ -115,6 +127,10 @@ class ChatEndpoint:
             },
         }
 
+    def _next_id(self, numbering: Numbering) -> str:
+        call_id = numbering.next("call")
+        return mistral_id(call_id) if self._host.profile == "mistral" else call_id
+
     def events(self, body: JsonObject, answer: JsonObject) -> Iterator[bytes]:
         """Yield the `chat.completion.chunk` events of an answer and `[DONE]`."""
         options = as_mapping(body.get("stream_options")) or {}
@@ -129,9 +145,9 @@ class ChatEndpoint:
                 "logprobs": None,
                 "finish_reason": finish_reason,
             }
-            yield _event({**frame, "choices": [chunk], **usage})
+            yield sse({**frame, "choices": [chunk], **usage})
         if usage:
-            yield _event({**frame, "choices": [], "usage": answer["usage"]})
+            yield sse({**frame, "choices": [], "usage": answer["usage"]})
         yield b"data: [DONE]\n\n"
 
 
@@ -148,7 +164,3 @@ def _deltas(choice: JsonObject) -> Iterator[tuple[JsonObject, object]]:
             tail = {"index": position, "function": {"arguments": part}}
             yield {"tool_calls": [tail]}, None
     yield {}, choice["finish_reason"]
-
-
-def _event(data: JsonObject) -> bytes:
-    return b"data: " + json.dumps(data, separators=(",", ":")).encode() + b"\n\n"

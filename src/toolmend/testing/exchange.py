@@ -21,10 +21,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """One HTTP response: a JSON body, or the events of a stream if there are any."""
+    """One HTTP response: a JSON body, or the events of a stream and their media type."""
 
     status: int
     body: object
     events: tuple[bytes, ...] = ()
+    stream_type: str = ""
     headers: Mapping[str, str]
     delay_seconds: float = 0

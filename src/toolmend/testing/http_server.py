@@ -117,7 +117,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, response: Response) -> None:
         if response.events:
-            kind, parts = "text/event-stream; charset=utf-8", response.events
+            kind, parts = response.stream_type, response.events
         else:
             kind, parts = "application/json", (json.dumps(response.body).encode(),)
         headers = {

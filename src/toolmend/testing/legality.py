@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolmend.testing.strict import Allowance, Format, Problem, find_problems, recognise
+from toolmend.testing.strict import (
+    Allowance,
+    Format,
+    Host,
+    Problem,
+    Profile,
+    find_problems,
+    recognise,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -17,6 +25,10 @@ def problems(
     allow_open_tail: bool = False,
     allow_open: Collection[str] = frozenset(),
     allow_orphans: bool = False,
+    profile: Profile | None = None,
+    max_id_len: int | None = None,
+    strict_alternation: bool = False,
+    server_state: bool = False,
 ) -> list[Problem]:
     """Return why a provider refuses a history; an empty list when it takes it.
 
@@ -24,22 +36,33 @@ def problems(
     beside it in `toolmend.testing.strict`.
 
     Args:
-        messages: Dicts, objects of the openai and anthropic SDKs, or langchain-core messages;
-            mixed lists too. Nothing is changed.
-        format: `openai-chat`, `anthropic` or `langchain`.
+        messages: Dicts, objects of the openai, anthropic and google-genai SDKs, or langchain-core
+            messages; mixed lists too. Nothing is changed.
+        format: `openai-chat`, `openai-responses`, `anthropic`, `gemini`, `bedrock` or `langchain`.
         allow_open_tail: Calls of the last batch may be open when nothing but its own results
             stands behind it.
         allow_open: Ids of calls that may be open under the same condition.
         allow_orphans: Results without a call are accepted.
+        profile: A host with rules of its own: `mistral`, `deepseek-thinking` or `dashscope` for
+            `openai-chat` and `langchain`, `bedrock-open-weights` for `bedrock`.
+        max_id_len: The longest id that the host takes.
+        strict_alternation: The host joins no neighbouring user messages of `anthropic`, so one
+            message holds all results of a batch.
+        server_state: Earlier messages are on the server: results without a call, second uses and
+            the head of the list are accepted. An `item_reference` in the list says the same.
 
     Raises:
-        ValueError: The format is unknown.
+        ValueError: The format or the profile is unknown, or the length no positive integer.
         TypeError: An item is no message.
     """
     allowance = Allowance(
-        open_tail=allow_open_tail, open_ids=frozenset(allow_open), orphans=allow_orphans
+        open_tail=allow_open_tail,
+        open_ids=frozenset(allow_open),
+        orphans=allow_orphans,
+        server_state=server_state,
     )
-    return find_problems(list(messages), format, allowance)
+    host = Host(profile=profile, max_id_len=max_id_len, strict_alternation=strict_alternation)
+    return find_problems(list(messages), format, allowance, host)
 
 
 def assert_legal(
@@ -49,6 +72,10 @@ def assert_legal(
     allow_open_tail: bool = False,
     allow_open: Collection[str] = frozenset(),
     allow_orphans: bool = False,
+    profile: Profile | None = None,
+    max_id_len: int | None = None,
+    strict_alternation: bool = False,
+    server_state: bool = False,
 ) -> None:
     """Fail when a provider would refuse a history, with one line per problem.
 
@@ -58,10 +85,14 @@ def assert_legal(
         allow_open_tail: As for `problems`.
         allow_open: As for `problems`.
         allow_orphans: As for `problems`.
+        profile: As for `problems`.
+        max_id_len: As for `problems`.
+        strict_alternation: As for `problems`.
+        server_state: As for `problems`.
 
     Raises:
         AssertionError: The history is illegal.
-        ValueError: The format is unknown, or cannot be recognised.
+        ValueError: The format cannot be recognised, or as for `problems`.
         TypeError: An item is no message.
     """
     __tracebackhide__ = True
@@ -73,6 +104,10 @@ def assert_legal(
         allow_open_tail=allow_open_tail,
         allow_open=allow_open,
         allow_orphans=allow_orphans,
+        profile=profile,
+        max_id_len=max_id_len,
+        strict_alternation=strict_alternation,
+        server_state=server_state,
     )
     if found:
         raise AssertionError("\n".join([_headline(known_format, len(found)), *map(_line, found)]))

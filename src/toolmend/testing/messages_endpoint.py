@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, cast
 
-from toolmend.testing.endpoint import Refusal, estimate_tokens, halves
-from toolmend.testing.strict import Allowance, Problem, find_problems
+from toolmend.testing.endpoint import EVENT_STREAM, Refusal, estimate_tokens, halves, sse
+from toolmend.testing.strict import ANY_HOST, Allowance, Host, Problem, find_problems
 from toolmend.testing.strict.plain import as_items, as_mapping, is_blank
 
 if TYPE_CHECKING:
@@ -31,8 +31,11 @@ _ERROR_TYPES = {
 class MessagesEndpoint:
     """`POST /v1/messages`."""
 
-    request_id_header = "request-id"
     asks_model = True
+    stream_type = EVENT_STREAM
+
+    def __init__(self, host: Host = ANY_HOST) -> None:
+        self._host = host
 
     def schema_fault(self, body: JsonObject) -> Refusal | None:
         """Return what is wrong with model, max_tokens, messages, roles or content."""
@@ -69,11 +72,20 @@ class MessagesEndpoint:
 
     def history_problems(self, body: JsonObject) -> list[Problem]:
         """Return the problems of the messages."""
-        return find_problems(as_items(body["messages"]) or (), "anthropic", Allowance())
+        messages = as_items(body["messages"]) or ()
+        return find_problems(messages, "anthropic", Allowance(), self._host)
 
     def rejection(self, problem: Problem) -> Refusal:
         """Return the refusal."""
         return Refusal(message=problem.message)
+
+    def headers(self, request_id: str, refusal: Refusal | None) -> dict[str, str]:  # noqa: ARG002
+        """Return the request id."""
+        return {"request-id": request_id}
+
+    def wants_stream(self, body: JsonObject) -> bool:
+        """Tell what the request says."""
+        return body.get("stream") is True
 
     def error_body(self, refusal: Refusal, request_id: str) -> JsonObject:
         """Return the error object of Anthropic."""
@@ -161,5 +173,4 @@ def _block_events(index: int, block: JsonObject) -> Iterator[bytes]:
 
 
 def _event(kind: str, data: JsonObject) -> bytes:
-    text = json.dumps({"type": kind, **data}, separators=(",", ":"))
-    return f"event: {kind}\ndata: {text}\n\n".encode()
+    return sse({"type": kind, **data}, event=kind)

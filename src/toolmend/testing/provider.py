@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, get_args
 
 from typing_extensions import Self
 
-from toolmend.testing.chat_endpoint import ChatEndpoint, Flavour
+from toolmend.testing.chat_endpoint import Flavour
 from toolmend.testing.endpoint import Endpoint, Refusal
 from toolmend.testing.exchange import Request, Response
-from toolmend.testing.messages_endpoint import CountTokensEndpoint, MessagesEndpoint
 from toolmend.testing.numbering import Numbering
 from toolmend.testing.replies import JsonObject, Reply, ReplyFunction, short_reply
+from toolmend.testing.routes import Routes
+from toolmend.testing.strict import Host
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
     from toolmend.testing.http_server import LocalServer
-    from toolmend.testing.strict import Problem
+    from toolmend.testing.strict import Problem, Profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +47,10 @@ class CapturedRequest:
 
 
 class StrictProvider:
-    """Serves OpenAI Chat Completions and Anthropic Messages on 127.0.0.1 while the `with` lasts.
+    """Serves the APIs of OpenAI, Anthropic, Gemini and Bedrock on 127.0.0.1 in a `with`.
 
+    These are OpenAI Chat Completions and Responses, Anthropic Messages, Gemini generateContent and
+    Bedrock Converse. Responses goes on from its own answers with `previous_response_id`.
     An illegal history gets a 400 with the body of the real provider; so does a request with a
     plain fault, such as a missing model. Answers may be streamed. Ids are numbered, nothing is
     printed, and no key is checked.
@@ -60,22 +63,24 @@ class StrictProvider:
             called from the thread of the connection. If it fails, the answer is a 500 that says so.
         flavour: `compatible` answers a dangling call of Chat Completions as OpenAI-compatible
             hosts spell it (agno-agi/agno#1784).
+        profile: A host with rules of its own, as for `problems`. `mistral` also answers in the
+            words of Mistral.
 
     Raises:
-        ValueError: The flavour is unknown.
+        ValueError: The flavour or the profile is unknown.
     """
 
-    def __init__(self, reply: ReplyFunction | None = None, *, flavour: Flavour = "openai") -> None:
+    def __init__(
+        self,
+        reply: ReplyFunction | None = None,
+        *,
+        flavour: Flavour = "openai",
+        profile: Profile | None = None,
+    ) -> None:
         if flavour not in get_args(Flavour):
             raise ValueError(f"flavour is 'openai' or 'compatible', not {flavour!r}")
         self._reply = short_reply if reply is None else reply
-        chat = ChatEndpoint(flavour)
-        self._endpoints: dict[str, Endpoint] = {
-            "/v1/chat/completions": chat,
-            "/chat/completions": chat,
-            "/v1/messages": MessagesEndpoint(),
-            "/v1/messages/count_tokens": CountTokensEndpoint(),
-        }
+        self._routes = Routes(flavour, Host(profile=profile))
         self._numbering = Numbering()
         self._lock = threading.Lock()
         self._requests: list[CapturedRequest] = []
@@ -104,16 +109,22 @@ class StrictProvider:
     @property
     def openai_base_url(self) -> str:
         """The `base_url` for an OpenAI client; RuntimeError outside of the `with`."""
-        return f"{self.anthropic_base_url}/v1"
+        return f"{self._address}/v1"
 
     @property
     def anthropic_base_url(self) -> str:
         """The `base_url` for an Anthropic client; RuntimeError outside of the `with`."""
-        if self._server is None:
-            raise RuntimeError(
-                "the provider is not running: use it as `with StrictProvider() as …`"
-            )
-        return f"http://127.0.0.1:{self._server.port}"
+        return self._address
+
+    @property
+    def gemini_base_url(self) -> str:
+        """The `base_url` in the HTTP options of a google-genai client; RuntimeError as above."""
+        return self._address
+
+    @property
+    def bedrock_endpoint_url(self) -> str:
+        """The `endpoint_url` for a `bedrock-runtime` client of boto3; RuntimeError as above."""
+        return self._address
 
     @property
     def requests(self) -> list[CapturedRequest]:
@@ -127,11 +138,19 @@ class StrictProvider:
         with self._lock:
             return self._rejected
 
+    @property
+    def _address(self) -> str:
+        if self._server is None:
+            raise RuntimeError(
+                "the provider is not running: use it as `with StrictProvider() as …`"
+            )
+        return f"http://127.0.0.1:{self._server.port}"
+
     def _answer(self, request: Request) -> Response:
-        endpoint = self._endpoints.get(request.path)
+        endpoint = self._routes.find(request.path)
         if endpoint is None:
             outcome = _Outcome(refusal=_unknown_path(request))
-            endpoint = self._likely_endpoint(request)
+            endpoint = self._routes.likely(request)
         else:
             outcome = self._consider(request, endpoint)
         request_id = self._numbering.next("req")
@@ -142,14 +161,15 @@ class StrictProvider:
         else:
             status = outcome.reply.http_status
             body = endpoint.answer_body(outcome.body, outcome.reply, self._numbering)
-            if endpoint.asks_model and outcome.body.get("stream") is True:
+            if endpoint.asks_model and endpoint.wants_stream(outcome.body):
                 events = tuple(endpoint.events(outcome.body, body))
         self._capture(request, outcome, status, body)
         return Response(
             status=status,
             body=body,
             events=events,
-            headers={endpoint.request_id_header: request_id},
+            stream_type=endpoint.stream_type,
+            headers=endpoint.headers(request_id, outcome.refusal),
             delay_seconds=outcome.reply.delay_seconds,
         )
 
@@ -198,12 +218,6 @@ class StrictProvider:
         with self._lock:
             self._requests.append(captured)
             self._rejected += bool(outcome.problems)
-
-    def _likely_endpoint(self, request: Request) -> Endpoint:
-        is_anthropic = "anthropic-version" in request.headers or request.path.startswith(
-            "/v1/messages"
-        )
-        return self._endpoints["/v1/messages" if is_anthropic else "/v1/chat/completions"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,8 @@ class ToolCall:
     Attributes:
         name: Name of the tool.
         arguments: Its arguments, made of JSON values.
-        id: The id of the call; None lets the provider number it: `call_000001` in OpenAI Chat,
-            `toolu_000001` in Anthropic Messages.
+        id: The id of the call; None lets the provider number it: `call_000001` in OpenAI and Gemini,
+            `toolu_000001` in Anthropic Messages, `tooluse_000001` in Bedrock.
     """
 
     name: str

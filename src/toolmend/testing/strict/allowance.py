@@ -17,11 +17,14 @@ class Allowance:
         open_tail: Calls of the last batch may be open if nothing but its own results follows.
         open_ids: The same, for these ids only.
         orphans: Results without a call are no problem.
+        server_state: Earlier messages are on the server: what only the whole history can tell is
+            no problem.
     """
 
     open_tail: bool = False
     open_ids: frozenset[str] = frozenset()
     orphans: bool = False
+    server_state: bool = False
 
     def forbidden(self, open_calls: Counter[str], *, is_tail: bool) -> tuple[str, ...]:
         """Return the ids still open that may not be; `is_tail` tells a batch that ends the list."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _AI_TYPES = ("ai", "AIMessageChunk")
 _TOOL_TYPES = ("tool", "ToolMessageChunk")
 _ID_BLOCKS = ("tool_use", "tool_call", "invalid_tool_call", "tool_call_chunk")
+_USER_TYPES = ("human", "HumanMessageChunk")
+_ROLES_BY_NAME = {"human": "user", "ai": "assistant"}
 _TYPES_BY_ROLE = {"assistant": "ai", "tool": "tool"}
 
 
@@ -51,6 +53,49 @@ def judge_langchain(messages: Sequence[object], allowance: Allowance) -> list[Pr
             entries.append(Break())
     found.extend(judge_runs(entries, allowance))
     return sorted(found, key=lambda problem: problem.index)
+
+
+def role_of(message: object) -> object:
+    """Return the role that a message has on the wire of OpenAI Chat; dicts of that format too."""
+    if isinstance(message, tuple):  # (role, text)
+        role = message[0] if message else None
+    else:
+        role = _field_of(message, "role")
+    if role is not None:
+        return _ROLES_BY_NAME.get(role, role) if isinstance(role, str) else role
+    kind = _kind_of(message)
+    if kind in _AI_TYPES:
+        return "assistant"
+    if kind in _USER_TYPES:
+        return "user"
+    return "tool" if kind in _TOOL_TYPES else kind
+
+
+def call_ids_of(message: object) -> list[str | None]:
+    """Return the ids of the calls of a message, each counted once; None for a missing one."""
+    if role_of(message) != "assistant":
+        return []
+    return [call.call_id for call in _union(_views(message))]
+
+
+def result_id_of(message: object) -> str | None:
+    """Return the id that a result names."""
+    is_result = role_of(message) == "tool"
+    return as_id(_field_of(message, "tool_call_id")) if is_result else None
+
+
+def content_of(message: object) -> object:
+    """Return the content of a message."""
+    if isinstance(message, tuple):
+        return message[1] if len(message) > 1 else None
+    return _field_of(message, "content")
+
+
+def reasoning_of(message: object) -> object:
+    """Return the `reasoning_content` of a message, which langchain-core keeps in a dict beside."""
+    kwargs = as_mapping(_field_of(message, "additional_kwargs")) or {}
+    reasoning = _field_of(message, "reasoning_content")
+    return kwargs.get("reasoning_content") if reasoning is None else reasoning
 
 
 def _kind_of(message: object) -> object:

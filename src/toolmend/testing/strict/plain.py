@@ -33,3 +33,11 @@ def is_blank(value: object) -> bool:
 def as_id(value: object) -> str | None:
     """Return an id, or None for one that counts as missing: no string, empty, only blanks."""
     return value if isinstance(value, str) and value.strip() else None
+
+
+def shown(value: object) -> str:
+    """Return a value for the text of a problem: a string as it is, anything else by its type.
+
+    Printing may fail: a number may be too long, a list too deep.
+    """
+    return value if isinstance(value, str) else type(value).__name__

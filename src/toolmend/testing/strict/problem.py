@@ -13,7 +13,11 @@ class Problem:
     `misplaced_result` (behind other blocks of its turn), `missing_id`, `malformed_id`,
     `duplicate_id`, `nameless_call`, `invalid_arguments`, `empty_tool_calls`, `empty_content`,
     `blank_text`, `trailing_thinking`, `misplaced_system`, `invalid_shape` (a call or block that is
-    no object).
+    no object); `wrong_result_type` (a result of another family than its call), `orphan_reasoning`,
+    `bad_first_turn`, `role_order`, `misplaced_call`, `mixed_result_turn` (results beside what may
+    not stand there), `split_results` (one batch answered in several messages), `invalid_result` (in
+    a shape that the provider does not take), `wrong_name` (a result that names another function),
+    `malformed_name`, `empty_part`, `misplaced_signature`, `missing_reasoning`.
 
     Attributes:
         kind: One of the kinds above.
