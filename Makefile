@@ -7,7 +7,7 @@ PROMETHEUS ?= http://127.0.0.1:9090
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.made
 
-.PHONY: demo test test-quick lint dashboards board-check clean
+.PHONY: demo test test-quick lint dashboards docs board-check clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -35,6 +35,9 @@ lint: $(STAMP) ## formatting, lint, types, layers
 
 dashboards: $(STAMP) ## write the boards, the rules and docs/metrics.md anew
 	$(BIN)/python -m dashboards.generate
+
+docs: $(STAMP) ## write docs/repairs.md anew
+	$(BIN)/python -m docs.generate
 
 board-check: $(STAMP) ## ask a live Prometheus everything that the boards ask: make board-check PROMETHEUS=URL
 	$(BIN)/toolmend dashboards check $(PROMETHEUS)

@@ -238,7 +238,7 @@ def measure(cases: list[Case], draws: int, dice: random.Random) -> list[Outcome]
         folder = Path(name)
         samples = folder / "samples.txt"
         lives = {
-            job: case.draw(random.Random(dice.random()), minutes)  # noqa: S311
+            job: case.draw(random.Random(dice.random()), minutes)
             for (case, _), job in drawn.items()
         }
         with samples.open("w") as out:
@@ -403,7 +403,7 @@ def main() -> int:
         )
         return 2
     seed = secrets.randbelow(10**9) if arguments.seed is None else arguments.seed
-    dice = random.Random(seed)  # noqa: S311
+    dice = random.Random(seed)
     began = time.monotonic()
     print(f"{ALERT}, seed {seed}, {arguments.draws} draws", flush=True)
     outcomes = []

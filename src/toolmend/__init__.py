@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolmend._model_call import model_call
-from toolmend._threads import thread
+from toolmend._threads import propagate, thread
 from toolmend.errors import (
     BrokenHistoryError,
     HistoryError,
@@ -34,6 +34,7 @@ __all__ = [
     "UnrecognizedHistoryError",
     "check",
     "model_call",
+    "propagate",
     "repair",
     "setup_telemetry",
     "thread",

@@ -18,7 +18,16 @@ THREAD_NAMES: Final = ("thread_id", "conversation_id", "session_id")
 _SERVER_STATE_NAMES: Final = ("previous_response_id", "previous_interaction_id")
 _SERVER_CONVERSATION: Final = "conversation"
 _SERVER_CONVERSATION_PREFIX: Final = "conv_"
-_KNOWN_SDKS: Final = ("openai", "anthropic")
+_PROVIDER_OF_SDK: Final = {
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "google.genai": "gcp.gemini",
+    "botocore.client": "aws.bedrock",
+    "mistralai": "mistral_ai",
+}
+"""Modules of SDKs, and the provider as OpenTelemetry's GenAI conventions name it."""
+_VERTEX: Final = "gcp.vertex_ai"
+_OWNERS: Final = ("self", "cls")
 _MAX_WRAPPERS: Final = 8
 _POSITIONAL: Final = (
     inspect.Parameter.POSITIONAL_ONLY,
@@ -27,19 +36,29 @@ _POSITIONAL: Final = (
 _PLAIN_ITERATORS: Final = ("builtins", "itertools")
 
 
+StateAccess = tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]
+"""How to get a history out of a state object, and how to make a state with another one in it."""
+
+
 class Place(NamedTuple):
     """An argument that may hold a history.
 
     Attributes:
         at: index of a positional argument, name of a keyword, or the slice of the arguments that a
             ``*parameter`` takes.
-        value: the argument.
+        value: the argument; the history in it, where a function gets that out of a state.
         name: of the parameter, None where the argument was found by its looks.
+        put: makes the argument of a history, where it is put into a state.
     """
 
     at: int | str | slice
     value: Any
     name: str | None = None
+    put: Callable[[Any], Any] | None = None
+
+    def holding(self, messages: list[object]) -> Any:
+        """Return the argument with another history in it."""
+        return messages if self.put is None else self.put(messages)
 
 
 class CallSite:
@@ -47,13 +66,17 @@ class CallSite:
 
     Args:
         function: the function that calls the model.
-        messages: name of the parameter that takes the history; None: found by its usual names.
+        messages: name of the parameter that takes the history, or how to get it out of the first
+            argument and how to put it back; None: found by its usual names.
 
     Raises:
         TypeError: the function has no parameter of that name.
     """
 
-    def __init__(self, function: Callable[..., Any], messages: str | None) -> None:
+    def __init__(self, function: Callable[..., Any], messages: str | StateAccess | None) -> None:
+        self._access = None if messages is None or isinstance(messages, str) else messages
+        if not isinstance(messages, str):
+            messages = None
         parameters = _parameters(function)
         kinds = {name: parameter.kind for name, parameter in parameters.items()}
         self._positions = {
@@ -92,6 +115,8 @@ class CallSite:
 
     def history(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Place | None:
         """Return the argument that holds the history of a call, None where there is none."""
+        if self._access is not None:
+            return self._in_state(self._access, args, kwargs)
         for name in self._history_names:
             place = self._named(name, args, kwargs)
             if place is not None:
@@ -100,6 +125,22 @@ class CallSite:
             return None
         places = [*map(Place, range(len(args)), args), *map(Place, kwargs, kwargs.values())]
         return next((place for place in places if _looks_like_history(place.value)), None)
+
+    def _in_state(
+        self, access: StateAccess, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Place | None:
+        """Return the history in the state, which is the first argument apart from ``self``."""
+        first = sum(self._positions.get(owner) == 0 for owner in _OWNERS)
+        if len(args) > first:
+            at: int | str = first
+            state = args[first]
+        elif kwargs:
+            at = next((name for name in self._positions if name in kwargs), next(iter(kwargs)))
+            state = kwargs[at]
+        else:
+            return None
+        get, put = access
+        return Place(at, get(state), put=functools.partial(put, state))
 
     def _named(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Place | None:
         if name in kwargs:
@@ -188,8 +229,14 @@ def innermost(function: Callable[..., Any]) -> Callable[..., Any]:
 def sdk_of(function: Callable[..., Any]) -> str | None:
     """Return the provider whose SDK a bound method belongs to, None for any other function."""
     owner = getattr(innermost(function), "__self__", None)
-    top = type(owner).__module__.partition(".")[0] if owner is not None else ""
-    return top if top in _KNOWN_SDKS else None
+    if owner is None:
+        return None
+    module = type(owner).__module__ + "."
+    for sdk, provider in _PROVIDER_OF_SDK.items():
+        if module.startswith(sdk + "."):
+            is_vertex = getattr(getattr(owner, "_api_client", None), "vertexai", None) is True
+            return _VERTEX if sdk == "google.genai" and is_vertex else provider
+    return None
 
 
 def framework_thread(site: CallSite, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -226,7 +273,7 @@ def is_readable_once(place: Place) -> bool:
 
     Others, such as files, can do more than iterate, and what is called ``input`` may be any data.
     """
-    if place.name == "input":
+    if place.name == "input" or place.put is not None:
         return False
     if inspect.isgenerator(place.value):
         return True

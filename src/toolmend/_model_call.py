@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar, get_args, overload
 
 from typing_extensions import ParamSpec
 
+from toolmend._arguments import StateAccess
 from toolmend._prepared import Options, Prepared
 from toolmend._run import OnRepair, Run, watch_for_abandoned
 from toolmend._streams import (
@@ -38,7 +39,7 @@ def model_call(
     function: Callable[P, R],
     /,
     *,
-    messages: str | None = ...,
+    messages: str | StateAccess | None = ...,
     model: str | None = ...,
     provider: str | None = ...,
     thread: str | Callable[[dict[str, Any]], str | None] | None = ...,
@@ -52,7 +53,7 @@ def model_call(
 @overload
 def model_call(
     *,
-    messages: str | None = ...,
+    messages: str | StateAccess | None = ...,
     model: str | None = ...,
     provider: str | None = ...,
     thread: str | Callable[[dict[str, Any]], str | None] | None = ...,
@@ -67,7 +68,7 @@ def model_call(
     function: Callable[..., Any] | None = None,
     /,
     *,
-    messages: str | None = None,
+    messages: str | StateAccess | None = None,
     model: str | None = None,
     provider: str | None = None,
     thread: str | Callable[[dict[str, Any]], str | None] | None = None,
@@ -84,11 +85,13 @@ def model_call(
 
     Args:
         function: the function that calls the model.
-        messages: name of the parameter with the history. Without it the first of ``messages``,
-            ``input``, ``contents``, ``history`` in the signature or among the keyword arguments, else
-            the first argument that looks like a history.
+        messages: name of the parameter with the history, or a pair of functions: one gets the history
+            out of the first argument (a state), one returns a state with another history in it.
+            Without it the first of ``messages``, ``input``, ``contents``, ``history`` in the signature
+            or among the keyword arguments, else the first argument that looks like a history.
         model: name of the model, else the call's ``model``, ``model_id`` or ``modelId``.
-        provider: name of the provider; known by itself for bound methods of the openai and anthropic SDKs.
+        provider: name of the provider; known by itself for bound methods of the SDKs of OpenAI,
+            Anthropic, Google (genai), AWS (botocore) and Mistral.
         thread: id of the conversation, or a function of the arguments by name that returns it. Without
             it: ``toolmend.thread(...)``, the call's ``thread_id``, ``conversation_id`` or ``session_id``,
             OpenTelemetry baggage, LangGraph's thread id; else none.
@@ -107,6 +110,11 @@ def model_call(
         find_format([], format)
     if policy is not None and not isinstance(policy, Policy):
         raise PolicyError(f"policy must be a toolmend.Policy; got {type(policy).__name__}")
+    if messages is not None and not isinstance(messages, str) and not _is_access(messages):
+        raise TypeError(
+            "messages is the name of a parameter, or a pair of functions: get(state) and "
+            f"put(state, messages); got {messages!r}"
+        )
     if thread_label not in (None, *get_args(ThreadLabel)):
         raise PolicyError(f"thread_label must be 'raw' or 'hash'; got {thread_label!r}")
     options = Options(
@@ -122,6 +130,10 @@ def model_call(
     if function is None:
         return functools.partial(_decorate, options)
     return _decorate(options, function)
+
+
+def _is_access(messages: object) -> bool:
+    return isinstance(messages, tuple) and len(messages) == 2 and all(map(callable, messages))  # noqa: PLR2004 - a pair
 
 
 def _decorate(options: Options, function: Any) -> Any:

@@ -14,6 +14,7 @@ from toolmend._arguments import (
     THREAD_NAMES,
     CallSite,
     Place,
+    StateAccess,
     as_list,
     framework_thread,
     innermost,
@@ -44,7 +45,7 @@ _MAX_KEY_BYTES: Final = 64
 class Options:
     """What the decorator was told."""
 
-    messages: str | None
+    messages: str | StateAccess | None
     model: str | None
     provider: str | None
     thread: str | Callable[[dict[str, Any]], str | None] | None
@@ -92,6 +93,9 @@ class Prepared:
         if place is not None and messages is not None:
             try:
                 found = self._mend(messages, args, kwargs, facts)
+                if found is not None and found.changed:
+                    # A list of its own: what the callback stores must not grow with what is sent.
+                    sent = place.holding(list(found.messages))
             except BrokenHistoryError as error:
                 refusal = error
             except Exception as error:  # noqa: BLE001 - the guard around our own code
@@ -100,8 +104,7 @@ class Prepared:
             else:
                 if found is not None and found.changed:
                     repaired = found
-                    # A list of its own: what the callback stores must not grow with what is sent.
-                    args, kwargs = replaced(args, kwargs, place.at, list(found.messages))
+                    args, kwargs = replaced(args, kwargs, place.at, sent)
         facts.repair_seconds = time.perf_counter() - began
         outer = outermost_run()
         is_told = self._is_counted and (outer is None or not outer.has_mended())
@@ -124,7 +127,7 @@ class Prepared:
     ) -> Repair | None:
         """Mend a history and note the facts; None when it is none."""
         policy = self._policy(args, kwargs)
-        facts.mode = policy.mode
+        facts.mode = policy.mode_for(None)
         facts.messages = len(messages)
         try:
             hint = self._provider if self._provider in FORMATS else None
@@ -151,6 +154,8 @@ class Prepared:
         mode = settings().mode
         if mode is not None and mode != policy.mode:
             policy = replace(policy, mode=mode)
+        elif callable(policy.mode):
+            policy = replace(policy, mode=policy.mode_for(self._thread_id(args, kwargs)))
         if policy.server_state is None and self._site.has_server_state(args, kwargs):
             policy = replace(policy, server_state=True)
         return policy
@@ -178,6 +183,13 @@ class Prepared:
         return None
 
     def _thread(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+        found = self._thread_id(args, kwargs)
+        if found is None:
+            return None
+        label = self._options.thread_label or settings().thread_label
+        return _hashed(found) if label == "hash" else as_label(found)
+
+    def _thread_id(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
         option = self._options.thread
         named = option(self._site.bound(args, kwargs)) if callable(option) else option
         found = (
@@ -189,8 +201,7 @@ class Prepared:
         )
         if found is None or isinstance(found, bool) or not isinstance(found, str | int | UUID):
             return None
-        label = self._options.thread_label or settings().thread_label
-        return _hashed(str(found)) if label == "hash" else as_label(str(found))
+        return str(found)
 
 
 def _hashed(thread_id: str) -> str:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from typing import Any, TypeVar, cast
+
+from typing_extensions import ParamSpec
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _current: ContextVar[str | None] = ContextVar("toolmend_thread", default=None)
 
@@ -34,3 +42,38 @@ def thread(thread_id: str) -> Iterator[str]:
 def current_thread() -> str | None:
     """Return the id of the conversation at hand, None when nobody named it."""
     return _current.get()
+
+
+def propagate(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a function that works under the conversation named here, wherever it is run.
+
+    Threads that a pool started earlier know nothing of ``toolmend.thread``::
+
+        pool.submit(toolmend.propagate(ask), messages)
+
+    Args:
+        function: a function or coroutine function.
+
+    Raises:
+        TypeError: it cannot be called.
+    """
+    if not callable(function):
+        raise TypeError(f"propagate takes a function; got {type(function).__name__}")
+    thread_id = _current.get()
+    if thread_id is None:
+        return function
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def run_async(*args: Any, **kwargs: Any) -> Any:
+            with thread(thread_id):
+                return await function(*args, **kwargs)
+
+        return cast("Callable[P, R]", run_async)
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        with thread(thread_id):
+            return function(*args, **kwargs)
+
+    return run

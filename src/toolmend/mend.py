@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 from toolmend.errors import BrokenHistoryError, PolicyError, UnrecognizedHistoryError
 from toolmend.formats import FORMATS, Format
 from toolmend.formats.recognise import recognise
-from toolmend.mending.findings import MAIN_COUNTERS, Finding
+from toolmend.mending.findings import ALL_CAUSES, MAIN_COUNTERS, Cause, Finding
 from toolmend.mending.frozen import FrozenMapping
 from toolmend.mending.layout import Slot
 from toolmend.mending.plan import Plan, make_plan
 from toolmend.mending.policy import DEFAULT_POLICY, Policy
+from toolmend.mending.window import window_start
+from toolmend.segments import Excerpt, excerpt
 
 Operation = Literal["insert", "remove", "move", "replace"]
 UNKNOWN_FORMAT: Final = "unknown"
+_NO_CAUSES: Final[Mapping[str, Cause]] = FrozenMapping({})
 _NO_COUNTS: Final[Mapping[str, int]] = FrozenMapping(dict.fromkeys(MAIN_COUNTERS, 0))
 
 
@@ -72,6 +75,7 @@ def repair(
     messages: Sequence[object],
     format: str | None = None,
     policy: Policy | None = None,
+    causes: Mapping[str, str] | None = None,
 ) -> Repair:
     """Mend a history so that its provider accepts it.
 
@@ -80,19 +84,25 @@ def repair(
 
     Args:
         messages: a list of dicts, SDK objects or LangChain messages, also mixed.
-        format: ``openai-chat``, ``anthropic`` or ``langchain``; recognised from the messages if None.
+        format: ``openai-chat``, ``openai-responses``, ``anthropic``, ``gemini``, ``bedrock`` or
+            ``langchain``; recognised from the messages if None.
         policy: what to do about faults; the default patches open calls with placeholder results.
+        causes: ids of calls and why they have no result, where that is known from elsewhere: one of
+            ``timeout``, ``cancelled``, ``crashed``, ``breaker_open``, ``tool_error``, ``result_lost``
+            or a cause that is inferred. Findings carry it instead of the inferred one.
 
     Raises:
         UnrecognizedHistoryError: no format fits; name one with ``format=``.
         MalformedHistoryError: one message has a shape that nobody accepts; it tells which and what to do.
         BrokenHistoryError: under ``Policy(mode="raise")``, when something needs repair.
+        PolicyError: a cause that nobody knows.
     """
     policy = _checked(policy)
-    found = _mend(messages, format, policy)
-    if policy.mode == "repair" or not _needs_repair(found.findings):
+    found = _mend(messages, format, policy, _checked_causes(causes))
+    mode = policy.mode_for(None)
+    if mode == "repair" or not _needs_repair(found.findings):
         return found
-    if policy.mode == "raise":
+    if mode == "raise":
         raise BrokenHistoryError(found.findings)
     return replace(
         found,
@@ -126,22 +136,108 @@ def _checked(policy: Policy | None) -> Policy:
     return policy
 
 
+def _checked_causes(causes: Mapping[str, str] | None) -> Mapping[str, Cause]:
+    if not causes:
+        return {}
+    unknown = sorted({cause for cause in causes.values() if cause not in ALL_CAUSES}, key=repr)
+    if unknown:
+        raise PolicyError(f"there is no cause {unknown[0]!r}; use one of {', '.join(ALL_CAUSES)}")
+    return cast("Mapping[str, Cause]", causes)
+
+
 def _needs_repair(findings: Sequence[Finding]) -> bool:
     return any(finding.action != "left" for finding in findings)
 
 
-def _mend(messages: Sequence[object], format_name: str | None, policy: Policy) -> Repair:
+def _mend(
+    messages: Sequence[object],
+    format_name: str | None,
+    policy: Policy,
+    causes: Mapping[str, Cause] = _NO_CAUSES,
+) -> Repair:
     wire = find_format(messages, format_name)
     if wire is None:
         return Repair(messages=messages, changed=False)
-    if wire.is_legal(messages, policy):
+    if not policy.asks_more and wire.is_legal(messages, policy):
         return Repair(messages=messages, changed=False, format=wire.NAME)
-    plan = make_plan(
-        wire.read(messages),
-        wire.RULES,
-        policy,
-        keeps_server_state=bool(policy.server_state),
+    found = excerpt(messages, wire, policy)
+    if found is not None:
+        plan = make_plan(wire.read(found.messages), wire.RULES, policy, causes, found.other_ids)
+        if found.can_expand(plan):
+            return _expanded(messages, found, wire, plan)
+    transcript = wire.read(messages)
+    start = window_start(transcript, wire.RULES, policy)
+    if start:
+        return _behind(messages, start, wire, policy, causes)
+    return _planned(messages, wire, make_plan(transcript, wire.RULES, policy, causes))
+
+
+def _expanded(messages: Sequence[object], found: Excerpt, wire: Format, plan: Plan) -> Repair:
+    """Return what was planned for an excerpt as the repair of the whole history."""
+    mended = _planned(found.messages, wire, plan)
+    places = [*found.sources, len(messages)]
+    findings = tuple(
+        finding if finding.index < 0 else replace(finding, index=places[finding.index])
+        for finding in mended.findings
     )
+    if not mended.changed:
+        return replace(mended, messages=messages, findings=findings)
+    whole: list[object] = []
+    for slot, message in zip(plan.slots, mended.messages, strict=True):
+        whole.append(message)
+        left_out = 0 if slot.source is None or slot.is_moved else found.skipped.get(slot.source, 0)
+        if left_out:
+            behind = places[slot.source] + 1  # type: ignore[index]  # left out behind a source
+            whole.extend(messages[behind : behind + left_out])
+    return replace(
+        mended,
+        messages=whole,
+        findings=findings,
+        edits=tuple(
+            replace(
+                edit,
+                index=places[edit.index],
+                source=None if edit.source is None else places[edit.source],
+            )
+            for edit in mended.edits
+        ),
+    )
+
+
+def _behind(
+    messages: Sequence[object],
+    start: int,
+    wire: Format,
+    policy: Policy,
+    causes: Mapping[str, Cause],
+) -> Repair:
+    """Mend what stands from an index on, and pass what stands before it."""
+    # What comes first there is not the head of the history.
+    rules = replace(wire.RULES, stubs_head=False, head="any")
+    seen = list(messages[start:])
+    found = _planned(seen, wire, make_plan(wire.read(seen), rules, policy, causes))
+    findings = tuple(
+        finding if finding.index < 0 else replace(finding, index=finding.index + start)
+        for finding in found.findings
+    )
+    if not found.changed:
+        return replace(found, messages=messages, findings=findings)
+    return replace(
+        found,
+        messages=[*messages[:start], *found.messages],
+        findings=findings,
+        edits=tuple(
+            replace(
+                edit,
+                index=edit.index + start,
+                source=None if edit.source is None else edit.source + start,
+            )
+            for edit in found.edits
+        ),
+    )
+
+
+def _planned(messages: Sequence[object], wire: Format, plan: Plan) -> Repair:
     if not _needs_repair(plan.findings):
         return Repair(messages=messages, changed=False, findings=plan.findings, format=wire.NAME)
     mended = [_written(wire, messages, plan, slot) for slot in plan.slots]

@@ -19,9 +19,6 @@ LANGCHAIN = {
     "tool": ToolMessage,
     "system": SystemMessage,
 }
-SUPPORTED_OPTIONS = frozenset(
-    ("dangling", "orphans", "trailing", "in_flight", "placeholder", "placeholder_texts", "mode")
-)
 SHIPPED = frozenset(
     (
         "No result was recorded for this tool call. "
@@ -31,7 +28,6 @@ SHIPPED = frozenset(
         "该工具调用被截断，未执行。",
     )
 )
-STARRED = re.compile(r"\*\w+")
 
 
 @dataclass(frozen=True)
@@ -54,9 +50,6 @@ class Case:
     @property
     def options(self) -> dict[str, Any]:
         return self.data["options"]
-
-    def is_supported(self) -> bool:
-        return SUPPORTED_OPTIONS.issuperset(self.options)
 
     def has_server_state(self) -> bool:
         request = self.data["request"]
@@ -167,11 +160,84 @@ def _langchain(message: Any, placeholders: frozenset[str]) -> str:
     return _braced("ai", (["text"] if has_text else []) + [f"call:{call_id}" for call_id in ids])
 
 
-SKETCHES = {"openai-chat": _chat, "anthropic": _anthropic, "langchain": _langchain}
-_RUN_OF_RESULTS = re.compile(r"^tool\{result:")
+def _responses(item: dict[str, Any], placeholders: frozenset[str]) -> str:
+    kind = item.get("type", "message")
+    if kind == "message":
+        return f"message{{{item['role']}}}"
+    call_id = item.get("id" if kind == "local_shell_call_output" else "call_id")
+    if call_id is None:
+        return kind
+    is_output = kind.endswith("_output")
+    text = output_text(item["output"]) if is_output else None
+    return f"{kind}{{{call_id}{_mark(text, placeholders)}}}"
 
 
-def normalised(sequence: list[str], fresh: set[str] | None = None) -> list[str]:
+def output_text(output: Any) -> Any:
+    """Return the text of an output item; of a shell command what it printed."""
+    if isinstance(output, list) and all("stdout" in chunk for chunk in output):
+        return "".join(chunk["stdout"] + chunk["stderr"] for chunk in output)
+    return output
+
+
+def gemini_field(part: dict[str, Any], name: str) -> Any:
+    """Return a field of a part, in whichever spelling it has it."""
+    snake = re.sub("[A-Z]", lambda letter: "_" + letter.group().lower(), name)
+    return part.get(name, part.get(snake))
+
+
+def _gemini(content: dict[str, Any], placeholders: frozenset[str]) -> str:
+    parts = []
+    for part in content["parts"]:
+        call = gemini_field(part, "functionCall")
+        response = gemini_field(part, "functionResponse")
+        block = call or response
+        if block is None:
+            [key] = part.keys() - {"thought", "thoughtSignature", "thought_signature"}
+            parts.append(key)
+            continue
+        call_id = f"#{block['id']}" if block.get("id") is not None else ""
+        text = response["response"].get("error") if response else None
+        kind = "fc" if call else "fr"
+        parts.append(f"{kind}:{block['name']}{call_id}{_mark(text, placeholders)}")
+    return _braced(content["role"], parts)
+
+
+def _bedrock(message: dict[str, Any], placeholders: frozenset[str]) -> str:
+    parts = []
+    for block in message["content"]:
+        [kind] = block
+        if kind == "toolUse":
+            parts.append(f"{kind}:{block[kind]['toolUseId']}")
+        elif kind == "toolResult":
+            texts = [inner.get("text") for inner in block[kind]["content"]]
+            mark = _mark(texts[0] if len(texts) == 1 else None, placeholders)
+            parts.append(f"{kind}:{block[kind]['toolUseId']}{mark}")
+        else:
+            parts.append(kind)
+    return _braced(message["role"], parts)
+
+
+SKETCHES = {
+    "openai-chat": _chat,
+    "openai-responses": _responses,
+    "anthropic": _anthropic,
+    "gemini": _gemini,
+    "bedrock": _bedrock,
+    "langchain": _langchain,
+}
+FORMATS = tuple(SKETCHES)
+_RUN_OF_RESULTS = re.compile(r"^(tool\{result:|\w+_output\{)")
+_LEADING_RESULTS = ("tr:", "toolResult:")
+_IDS = {"openai-responses": re.compile(r"(?<=\{)[^,}!]+"), "gemini": re.compile(r"(?<=#)[^,}!]+")}
+_ID = re.compile(r"(?<=:)[^,}!]+")
+
+
+def ids(format: str, messages: list[Any]) -> set[str]:
+    """Return the ids that the sketch of a history shows."""
+    return set(_IDS.get(format, _ID).findall(" ".join(sketch(format, messages))))
+
+
+def normalised(format: str, sequence: list[str], fresh: set[str] | None = None) -> list[str]:
     """Sort what may stand in any order, and rename fresh ids to *1, *2 in order of appearance.
 
     ``fresh`` holds the ids that are not in the input; None: those written with a star.
@@ -183,7 +249,7 @@ def normalised(sequence: list[str], fresh: set[str] | None = None) -> list[str]:
         is_fresh = word.startswith("*") if fresh is None else word in fresh
         return numbers.setdefault(word, f"*{len(numbers) + 1}") if is_fresh else word
 
-    renamed = [re.sub(r"(?<=:)[^,}!]+", rename, entry) for entry in sequence]
+    renamed = [_IDS.get(format, _ID).sub(rename, entry) for entry in sequence]
     out: list[str] = []
     run: list[str] = []
     for entry in renamed:
@@ -202,6 +268,6 @@ def _sorted_head(entry: str) -> str:
     role, _, rest = entry.partition("{")
     parts = rest[:-1].split(",")
     length = 0
-    while length < len(parts) and parts[length].startswith("tr:"):
+    while length < len(parts) and parts[length].startswith(_LEADING_RESULTS):
         length += 1
     return _braced(role, sorted(parts[:length]) + parts[length:])

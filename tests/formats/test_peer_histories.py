@@ -134,9 +134,124 @@ def langchain(step: Step) -> Any:
     return AIMessage(content="" if calls else step.text, tool_calls=calls)
 
 
-WRITERS = {"openai-chat": chat, "anthropic": anthropic, "langchain": langchain}
-# Its messages have no list of calls that could be empty.
-NOT_EXPRESSED = {("16", "anthropic")}
+def responses(step: Step) -> list[dict[str, Any]]:
+    if step.who == "T":
+        return [{"type": "function_call_output", "call_id": step.ids[0], "output": step.text}]
+    if step.ids:
+        return [
+            {
+                "type": "function_call",
+                "call_id": call_id,
+                "name": step.tool(place),
+                "arguments": f'{{"n": {place}}}',
+            }
+            for place, call_id in enumerate(step.ids)
+        ]
+    roles = {"U": "user", "S": "system", "A": "assistant"}
+    kind = "output_text" if step.who == "A" else "input_text"
+    content: list[dict[str, Any]] = [{"type": kind, "text": step.text}]
+    if step.mark == "*":
+        content.append({"type": "input_image", "image_url": "https://example.org/a.png"})
+    return [{"type": "message", "role": roles[step.who], "content": content}]
+
+
+def gemini(step: Step, has_ids: bool) -> dict[str, Any]:
+    role = "model" if step.who == "A" else "user"
+    parts: list[dict[str, Any]] = [{"text": step.text}]
+    if step.who == "T":
+        response: dict[str, Any] = {"name": NAMES[step.ids[0]], "response": {"result": step.text}}
+        if has_ids:
+            response["id"] = step.ids[0]
+        parts = [{"functionResponse": response}]
+    elif step.mark == "*":
+        parts.append({"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}})
+    elif step.ids:
+        calls: list[dict[str, Any]] = [
+            {"name": NAMES[call_id], "args": {"n": step.tool(place)}, "id": call_id}
+            for place, call_id in enumerate(step.ids)
+        ]
+        for call in calls if not has_ids else ():
+            del call["id"]
+        parts = [{"functionCall": call} for call in calls]
+    return {"role": role, "parts": parts}
+
+
+# Without ids the name is all that tells which call a response answers.
+NAMES = {"a": "tool_a", "b": "tool_b", "c": "tool_c", "zzz": "tool_z", "": "tool", None: "tool"}
+
+
+def bedrock(step: Step) -> dict[str, Any]:
+    content: list[dict[str, Any]] = [{"text": step.text}]
+    if step.who == "T":
+        result = {"toolUseId": step.ids[0], "content": [{"text": step.text}]}
+        content = [{"toolResult": result}]
+    elif step.mark == "*":
+        content.append({"image": {"format": "png", "source": {"bytes": b"png"}}})
+    elif step.ids:
+        content = [
+            {"toolUse": {"toolUseId": call_id, "name": step.tool(place), "input": {"n": place}}}
+            for place, call_id in enumerate(step.ids)
+        ]
+    return {"role": "assistant" if step.who == "A" else "user", "content": content}
+
+
+WRITERS = {
+    "openai-chat": chat,
+    "openai-responses": responses,
+    "anthropic": anthropic,
+    "gemini": lambda step: gemini(step, has_ids=True),
+    "gemini-by-name": lambda step: gemini(step, has_ids=False),
+    "bedrock": bedrock,
+    "langchain": langchain,
+}
+# Only two have a list of calls that could be empty, and only four have system messages in the list.
+# In the others a system text would be the user's.
+NOT_EXPRESSED = {
+    *(("16", wire) for wire in WRITERS if wire not in ("openai-chat", "langchain")),
+    *(("19", wire) for wire in ("gemini", "gemini-by-name", "bedrock")),
+}
+
+
+def write(wire: str, told: list[Step]) -> list[Any]:
+    messages: list[Any] = []
+    for step in told:
+        message = WRITERS[wire](step)
+        messages.extend(message if isinstance(message, list) else [message])
+    if wire == "bedrock":
+        return _alternating(messages)
+    return _gathered(messages) if wire.startswith("gemini") else messages
+
+
+def _alternating(messages: list[Any]) -> list[Any]:
+    """Join results as this API wants them, where they stand side by side."""
+    joined: list[Any] = []
+    for message in messages:
+        if joined and _is_result(joined[-1]) and message["role"] == "user":
+            joined[-1]["content"] += message["content"]
+        else:
+            joined.append(message)
+    return joined
+
+
+def _is_result(message: Any) -> bool:
+    return "toolResult" in message["content"][0]
+
+
+def _gathered(messages: list[Any]) -> list[Any]:
+    joined: list[Any] = []
+    for message in messages:
+        both = [message, *joined[-1:]]
+        if joined and all("functionResponse" in one["parts"][0] for one in both):
+            joined[-1]["parts"] += message["parts"]
+        else:
+            joined.append(message)
+    return joined
+
+
+def format_of(wire: str) -> str:
+    return wire.removesuffix("-by-name")
+
+
 CASES = [
     pytest.param(name, wire, id=f"{name}-{wire}")
     for name in HISTORIES
@@ -156,12 +271,7 @@ class Read(NamedTuple):
 def read(format: str, messages: Any) -> Read:
     found = Read({}, {}, [])
     for message in messages:
-        if format == "langchain":
-            _read_langchain(message, found)
-        elif format == "anthropic":
-            _read_anthropic(message, found)
-        else:
-            _read_chat(message, found)
+        READERS[format](message, found)
     return found
 
 
@@ -201,16 +311,64 @@ def _read_anthropic(message: dict[str, Any], found: Read) -> None:
             found.answers[block["content"]] = found.calls.pop(block["tool_use_id"])
 
 
-@pytest.mark.parametrize(("name", "format"), CASES)
-def test_peer_history_is_legal_and_whole(name: str, format: str) -> None:
+def _read_responses(item: dict[str, Any], found: Read) -> None:
+    if item["type"] == "function_call":
+        found.calls[item["call_id"]] = item["name"]
+    elif item["type"] == "function_call_output":
+        found.answers[item["output"]] = found.calls.pop(item["call_id"])
+    else:
+        found.texts.extend(part["text"] for part in item["content"] if "text" in part)
+
+
+def _read_gemini(content: dict[str, Any], found: Read) -> None:
+    """Read calls by the step they were written in, which stands in their arguments."""
+    if any("functionCall" in part for part in content["parts"]):
+        found.calls.clear()
+    for place, part in enumerate(content["parts"]):
+        call, response = part.get("functionCall"), part.get("functionResponse")
+        if call is not None:
+            found.calls[call.get("id"), call["name"], place] = call["args"]["n"]
+        elif response is not None:
+            [text] = response["response"].values()
+            key = next(
+                key for key in found.calls if key[:2] == (response.get("id"), response["name"])
+            )
+            found.answers[text] = found.calls.pop(key)
+        elif "text" in part:
+            found.texts.append(part["text"])
+
+
+def _read_bedrock(message: dict[str, Any], found: Read) -> None:
+    for block in message["content"]:
+        if "toolUse" in block:
+            found.calls[block["toolUse"]["toolUseId"]] = block["toolUse"]["name"]
+        elif "toolResult" in block:
+            [content] = block["toolResult"]["content"]
+            found.answers[content["text"]] = found.calls.pop(block["toolResult"]["toolUseId"])
+        elif "text" in block:
+            found.texts.append(block["text"])
+
+
+READERS = {
+    "openai-chat": _read_chat,
+    "openai-responses": _read_responses,
+    "anthropic": _read_anthropic,
+    "gemini": _read_gemini,
+    "bedrock": _read_bedrock,
+    "langchain": _read_langchain,
+}
+
+
+@pytest.mark.parametrize(("name", "wire"), CASES)
+def test_peer_history_is_legal_and_whole(name: str, wire: str) -> None:
     told = steps(HISTORIES[name])
-    messages = [WRITERS[format](step) for step in told]
+    messages, name_of_format = write(wire, told), format_of(wire)
     before = copy.deepcopy(messages)
-    outcome = toolmend.repair(messages, format=format)
+    outcome = toolmend.repair(messages, format=name_of_format)
     assert messages == before
-    assert_legal(outcome.messages, format=format)
-    assert toolmend.repair(outcome.messages, format=format).messages is outcome.messages
-    found = read(format, outcome.messages)
+    assert_legal(outcome.messages, format=name_of_format)
+    assert toolmend.repair(outcome.messages, format=name_of_format).messages is outcome.messages
+    found = read(name_of_format, outcome.messages)
     texts = [step.text for step in told if step.who in "US" or (step.who == "A" and not step.ids)]
     stubs = [text for text in found.texts if text.startswith("(")]
     assert [text for text in found.texts if text not in stubs] == texts
@@ -223,12 +381,12 @@ def test_peer_history_is_legal_and_whole(name: str, format: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "format"),
+    ("name", "wire"),
     [case for case in CASES if case.values[0] in LEGAL],
 )
-def test_legal_peer_history_is_the_same_list(name: str, format: str) -> None:
-    messages = [WRITERS[format](step) for step in steps(HISTORIES[name])]
-    outcome = toolmend.repair(messages, format=format)
+def test_legal_peer_history_is_the_same_list(name: str, wire: str) -> None:
+    messages = write(wire, steps(HISTORIES[name]))
+    outcome = toolmend.repair(messages, format=format_of(wire))
     assert outcome.messages is messages
     assert not outcome.findings
 

@@ -15,7 +15,7 @@ SEEDS = range(36)
 
 
 def _plain(value: Any) -> Any:
-    return value.model_dump(warnings=False)
+    return repr(value) if isinstance(value, bytes) else value.model_dump(warnings=False)
 
 
 def as_lines() -> Iterator[str]:

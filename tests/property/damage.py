@@ -8,7 +8,15 @@ from dataclasses import replace
 from tests.formats.case_files import SHIPPED
 from tests.property.outline import (
     ANTHROPIC,
+    BEDROCK,
+    FAMILIES,
+    GEMINI,
+    GEMINI_NAMES,
+    HOSTED,
     IDS,
+    RESPONSES,
+    RESULTS_IN_USER_TURN,
+    WITHOUT_SYSTEM,
     Builder,
     Item,
     Part,
@@ -37,7 +45,7 @@ class Damage:
         self.items = builder.items
 
     def step(self) -> None:
-        steps = STEPS + (SERVER_STEPS if self.format == ANTHROPIC else ())
+        steps = STEPS + OWN_STEPS.get(self.format, ())
         pick(self.choices, steps)(self)
 
     def delete_result(self) -> None:
@@ -86,7 +94,11 @@ class Damage:
         item = self.items[found[0]]
         copy = replace(item.parts[found[1]])
         if chance(self.choices, 2):
-            copy.name = self.builder.mark("tool").replace("-", "_")
+            number = self.builder.mark("tool").replace("-", "_")
+            if self.format == GEMINI:
+                copy.mark = number
+            else:
+                copy.name = number
         item.parts.insert(found[1] + 1, copy)
 
     def delete_call(self) -> None:
@@ -138,9 +150,13 @@ class Damage:
                 item.parts.insert(self.choices.below(len(item.parts) + 1), Part("text", mark=""))
 
     def empty_item(self) -> None:
-        role = pick(self.choices, ("assistant", "user", "system"))
-        item = Item(role, style=self.choices.below(8), has_call_list=chance(self.choices, 2))
+        item = self.builder.item(self._role(), [])
+        item.has_call_list = chance(self.choices, 2)
         self.items.insert(self._gap(), item)
+
+    def _role(self) -> str:
+        roles = ("user", "assistant", "system")
+        return pick(self.choices, roles[:2] if self.format in WITHOUT_SYSTEM else roles)
 
     def add_call_list(self) -> None:
         speakers = [item for item in self.items if item.role == "assistant"]
@@ -148,15 +164,16 @@ class Damage:
             pick(self.choices, speakers).has_call_list = True
 
     def insert_text(self) -> None:
-        role = pick(self.choices, ("user", "assistant", "system"))
-        item = Item(role, [self.builder.text(role)], style=self.choices.below(8))
-        self.items.insert(self._gap(), item)
+        role = self._role()
+        self.items.insert(self._gap(), self.builder.item(role, [self.builder.text(role)]))
 
     def insert_placeholder(self) -> None:
         found = self._some("call")
         call_id = self._part(found).id if found is not None else pick(self.choices, IDS)
         text = pick(self.choices, PLACEHOLDERS)
         part = Part("result", id=call_id, mark=text, style=0)
+        if found is not None:
+            part.name, part.family = self._part(found).name, self._part(found).family
         if found is not None and chance(self.choices, 2):
             self._put_behind(found[0], part)
         else:
@@ -177,7 +194,7 @@ class Damage:
             self.items.insert(self._gap(), item)
 
     def insert_thinking(self) -> None:
-        if self.format == ANTHROPIC and self.items:
+        if self.items:
             item = pick(self.choices, self.items)
             if item.role == "assistant":
                 part = Part("thinking", mark=self.builder.mark("thinking"))
@@ -226,6 +243,81 @@ class Damage:
         if calls:
             pick(self.choices, calls).style = 9
 
+    def insert_reasoning(self) -> None:
+        item = Item("assistant", [Part("thinking", mark=self.builder.mark("thinking"))])
+        self.items.insert(self._gap(), item)
+
+    def delete_reasoning(self) -> None:
+        found = self._some("thinking")
+        if found is not None:
+            self._take_out(*found)
+
+    def insert_hosted(self) -> None:
+        if chance(self.choices, 3):
+            part = Part("approval")
+        else:
+            part = Part("hosted", name=pick(self.choices, HOSTED))
+        self.items.insert(self._gap(), Item("assistant", [part]))
+
+    def change_family(self) -> None:
+        found = self._some(pick(self.choices, ("call", "result")))
+        if found is not None:
+            self._part(found).family = pick(self.choices, FAMILIES)
+
+    def break_item_id(self) -> None:
+        found = self._some("call")
+        if found is not None:
+            self._part(found).style = 9
+
+    def lose_id(self) -> None:
+        found = self._some(pick(self.choices, ("call", "result", "result")))
+        if found is not None:
+            self._part(found).id = None
+
+    def change_function(self) -> None:
+        found = self._some(pick(self.choices, ("call", "result")))
+        if found is not None:
+            self._part(found).name = pick(self.choices, GEMINI_NAMES)
+
+    def turn_signature(self) -> None:
+        found = self._some("call")
+        if found is not None:
+            calls = [part for part in self.items[found[0]].parts if part.kind == "call"]
+            calls[0].is_signed = not calls[0].is_signed
+
+    def insert_between(self) -> None:
+        if self.items:
+            item = pick(self.choices, self.items)
+            texts = (self.builder.text("user"), Part("image", mark=self.builder.mark("user")))
+            part = pick(self.choices, texts)
+            item.parts.insert(self.choices.below(len(item.parts) + 1), part)
+
+    def divide_item(self) -> None:
+        if self.items:
+            at = self.choices.below(len(self.items))
+            item = self.items[at]
+            cut = self.choices.below(len(item.parts) + 1)
+            self.items.insert(at + 1, replace(item, parts=item.parts[cut:]))
+            del item.parts[cut:]
+
+    def join_items(self) -> None:
+        pairs = [
+            at
+            for at in range(len(self.items) - 1)
+            if self.items[at].role == self.items[at + 1].role
+        ]
+        if pairs:
+            at = pick(self.choices, pairs)
+            self.items[at].parts += self.items.pop(at + 1).parts
+
+    def insert_mark(self) -> None:
+        if self.items:
+            item = pick(self.choices, self.items)
+            is_model = item.role == "assistant"
+            kind = "served" if is_model and chance(self.choices, 2) else "cache_point"
+            part = Part(kind, mark=self.builder.mark("assistant") if kind == "served" else "")
+            item.parts.insert(self.choices.below(len(item.parts) + 1), part)
+
     def _some(self, kind: str) -> tuple[int, int] | None:
         places = [
             (index, slot)
@@ -254,11 +346,12 @@ class Damage:
         return part
 
     def _put_behind(self, index: int, part: Part) -> None:
-        role = "user" if self.format == ANTHROPIC else "tool"
-        self.items.insert(index + 1, Item(role, [part]))
+        role = "user" if self.format in RESULTS_IN_USER_TURN else "tool"
+        self.items.insert(index + 1, self.builder.item(role, [part]))
 
     def _put_anywhere(self, part: Part) -> None:
-        if self.format == ANTHROPIC and self.items and chance(self.choices, 2):
+        may_join = self.format in RESULTS_IN_USER_TURN
+        if may_join and self.items and chance(self.choices, 2):
             parts = pick(self.choices, self.items).parts
             parts.insert(self.choices.below(len(parts) + 1), part)
         else:
@@ -291,12 +384,39 @@ STEPS: tuple[Callable[[Damage], None], ...] = (
     Damage.insert_orphan,
     Damage.insert_unknown_role,
 )
-SERVER_STEPS: tuple[Callable[[Damage], None], ...] = (
-    Damage.insert_thinking,
-    Damage.delete_server_part,
-    Damage.move_server_result,
-    Damage.duplicate_server_part,
-    Damage.change_server_id,
-    Damage.insert_server_call,
-    Damage.insert_caller,
-)
+OWN_STEPS: dict[str, tuple[Callable[[Damage], None], ...]] = {
+    ANTHROPIC: (
+        Damage.insert_thinking,
+        Damage.delete_server_part,
+        Damage.move_server_result,
+        Damage.duplicate_server_part,
+        Damage.change_server_id,
+        Damage.insert_server_call,
+        Damage.insert_caller,
+    ),
+    RESPONSES: (
+        Damage.insert_reasoning,
+        Damage.insert_reasoning,
+        Damage.delete_reasoning,
+        Damage.insert_hosted,
+        Damage.change_family,
+        Damage.break_item_id,
+    ),
+    GEMINI: (
+        Damage.lose_id,
+        Damage.change_function,
+        Damage.turn_signature,
+        Damage.insert_between,
+        Damage.insert_thinking,
+        Damage.divide_item,
+        Damage.divide_item,
+        Damage.join_items,
+    ),
+    BEDROCK: (
+        Damage.insert_thinking,
+        Damage.insert_between,
+        Damage.insert_mark,
+        Damage.divide_item,
+        Damage.join_items,
+    ),
+}

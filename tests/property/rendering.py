@@ -8,6 +8,8 @@ from typing import Any
 
 import anthropic.types as anthropic_types
 import openai.types.chat as openai_types
+import openai.types.responses as responses_types
+from google.genai import types as gemini_types
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
@@ -16,12 +18,23 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from tests.property.outline import ANTHROPIC, CHAT, LANGCHAIN, Item, Part
+from tests.property.outline import (
+    ANTHROPIC,
+    BEDROCK,
+    CHAT,
+    GEMINI,
+    LANGCHAIN,
+    RESPONSES,
+    Item,
+    Part,
+)
 
 EMPTY_CONTENTS = ("", None, [], "  ")
 
 
 def render(format: str, items: Sequence[Item]) -> list[Any]:
+    if format == RESPONSES:
+        return [_responses(item.role, part, item.style) for item in items for part in item.parts]
     return [RENDERERS[format](item) for item in items]
 
 
@@ -262,8 +275,187 @@ def _ai_message(item: Item, content: Any) -> Any:
     return message
 
 
+# OpenAI Responses: every part is an item of its own
+
+
+def _responses(role: str, part: Part, style: int) -> Any:
+    if part.kind == "call":
+        return _call_item(part, style)
+    if part.kind == "result":
+        return _output_item(part)
+    if part.kind == "thinking":
+        item = {"type": "reasoning", "id": f"rs_{part.mark}", "summary": []}
+        return {**item, "encrypted_content": part.mark}
+    if part.kind == "hosted":
+        return {"type": part.name, "id": "h_1", "status": "completed"}
+    if part.kind == "approval":
+        return {"type": "mcp_approval_response", "approval_request_id": "h_1", "approve": True}
+    role = "developer" if role == "system" and style == 3 else "user" if role == "tool" else role
+    if part.kind == "image":
+        content: Any = [{"type": "input_image", "image_url": f"https://example.org/{part.mark}"}]
+        return {"type": "message", "role": "user", "content": content}
+    if style % 2:
+        return {"role": role, "content": part.mark}
+    kind = "output_text" if role == "assistant" else "input_text"
+    content = [{"type": kind, "text": part.mark, "annotations": []}]
+    return {"type": "message", "role": role, "content": content}
+
+
+def _call_item(part: Part, style: int) -> Any:
+    item: dict[str, Any] = {"type": f"{part.family}_call", "call_id": part.id}
+    if part.family == "function":
+        arguments = part.arguments
+        if arguments is None:
+            arguments = json.dumps({"n": _number(part)}) if part.style else "{}"
+        item |= {"name": part.name, "arguments": arguments}
+        if part.style in (3, 9):
+            item["id"] = "fc_1" if part.style == 3 else "call_1"
+        if style >= 6:
+            return responses_types.ResponseFunctionToolCall.model_construct(**item)
+    elif part.family == "custom":
+        item |= {"type": "custom_tool_call", "name": part.name, "input": f"free {part.name}, {{"}
+    elif part.family == "apply_patch":
+        item["operation"] = {"type": "delete_file", "path": part.name}
+    else:
+        item["action"] = {"commands": [part.name]}
+    return item
+
+
+def _output_item(part: Part) -> dict[str, Any]:
+    item: dict[str, Any] = {"call_id": part.id, "output": part.mark}
+    kind = "custom_tool_call" if part.family == "custom" else f"{part.family}_call"
+    if part.family in ("function", "custom"):
+        item["output"] = _result_content(part)
+        if part.style == 4:
+            item["output"] = [{"type": "input_text", "text": part.mark}]
+    elif part.family == "local_shell":
+        item = {"id": part.id, "output": part.mark}
+    elif part.family == "shell":
+        outcome = {"type": "exit", "exit_code": 0}
+        item["output"] = [{"stdout": part.mark, "stderr": "", "outcome": outcome}]
+    elif part.family == "apply_patch":
+        item["status"] = "completed"
+    else:
+        item["output"] = {"type": "computer_screenshot", "image_url": part.mark}
+    return {"type": f"{kind}_output", **item}
+
+
+# Gemini
+
+_CAMEL = {
+    "function_call": "functionCall",
+    "function_response": "functionResponse",
+    "thought_signature": "thoughtSignature",
+    "inline_data": "inlineData",
+    "mime_type": "mimeType",
+    "executable_code": "executableCode",
+}
+
+
+def _gemini(item: Item) -> Any:
+    role: str | None = {"assistant": "model", "tool": "user"}.get(item.role, item.role)
+    is_snake, style = item.style >= 8, item.style % 8
+    if role == "user" and style == 1:
+        role = None
+    if role == "user" and style == 2 and all(part.kind == "result" for part in item.parts):
+        role = "function"
+    if style == 3 and role == "user" and _is_one_text(item.parts) and item.parts[0].mark:
+        return item.parts[0].mark
+    parts: Any = [_gemini_part(part) for part in item.parts]
+    if not is_snake:
+        parts = [_camel(part) for part in parts]
+    if is_snake and style >= 6 and (made := _gemini_object(role, parts)) is not None:
+        return made
+    if not parts and style == 4:
+        parts = None
+    content = {"parts": parts}
+    return content if role is None else {"role": role, **content}
+
+
+def _camel(part: dict[str, Any]) -> dict[str, Any]:
+    return {
+        _CAMEL.get(key, key): _camel(value) if key == "inline_data" else value
+        for key, value in part.items()
+    }
+
+
+def _gemini_object(role: str | None, parts: list[Any]) -> Any:
+    """Return a content of the SDK, None for what that refuses."""
+    try:
+        return gemini_types.Content.model_validate({"role": role, "parts": parts})
+    except ValueError:
+        return None
+
+
+def _gemini_part(part: Part) -> dict[str, Any]:
+    if part.kind in ("call", "result"):
+        block: dict[str, Any] = {"name": part.name}
+        if part.id is not None:
+            block["id"] = part.id
+        if part.kind == "result":
+            block["response"] = {("error", "result", "output")[part.style % 3]: part.mark}
+            if part.style == 5:
+                block["response"] = {}
+            return {"function_response": block}
+        arguments = {"n": part.mark} if part.arguments is None else part.arguments
+        call: dict[str, Any] = {"function_call": {**block, "args": arguments}}
+        if part.is_signed:
+            call["thought_signature"] = b"signed"
+        return call
+    if part.kind == "image":
+        return {"inline_data": {"mime_type": "image/png", "data": part.mark.encode()}}
+    if part.kind == "executed":
+        return {"executable_code": {"code": part.mark, "language": "PYTHON"}}
+    if part.kind == "thinking":
+        return {"text": part.mark, "thought": True}
+    return {"text": part.mark}
+
+
+# Bedrock
+
+
+def _bedrock(item: Item) -> Any:
+    role = "user" if item.role == "tool" else item.role
+    blocks: Any = [block for part in item.parts for block in _bedrock_blocks(part)]
+    if not blocks and item.style == 4:
+        blocks = None
+    return {"role": role, "content": blocks}
+
+
+def _bedrock_blocks(part: Part) -> list[dict[str, Any]]:
+    if part.kind == "result":
+        content: list[Any] = [] if part.style == 5 else [{"text": part.mark}]
+        if part.style == 4:
+            content = [{"json": {"value": part.mark}}]
+        result = {"toolUseId": part.id, "content": content}
+        if part.style == 3:
+            result["status"] = "success"
+        return [{"toolResult": result}]
+    if part.kind == "call":
+        arguments = part.arguments
+        if arguments is None:
+            arguments = {"n": _number(part)} if part.style else {}
+        return [{"toolUse": {"toolUseId": part.id, "name": part.name, "input": arguments}}]
+    if part.kind == "thinking":
+        if part.style == 2:
+            return [{"reasoningContent": {"redactedContent": part.mark.encode()}}]
+        text = {"text": part.mark, "signature": "signed"}
+        return [{"reasoningContent": {"reasoningText": text}}]
+    if part.kind == "served":
+        call = {"toolUseId": part.mark, "name": "nova_grounding", "input": {}}
+        answer = {"toolUseId": part.mark, "content": [], "type": "nova_grounding_result"}
+        return [{"toolUse": {**call, "type": "server_tool_use"}}, {"toolResult": answer}]
+    if part.kind == "cache_point":
+        return [{"cachePoint": {"type": "default"}}]
+    if part.kind == "image":
+        return [{"image": {"format": "png", "source": {"bytes": part.mark.encode()}}}]
+    return [{"text": part.mark}]
+
+
 RENDERERS: dict[str, Callable[[Item], Any]] = {
     CHAT: _chat,
     ANTHROPIC: _anthropic,
     LANGCHAIN: _langchain,
+    GEMINI: _gemini,
+    BEDROCK: _bedrock,
 }

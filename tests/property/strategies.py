@@ -8,7 +8,19 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.property.damage import OWN_PLACEHOLDER, Damage
-from tests.property.outline import Builder, Choices, Drawn, Seeded, chance, pick
+from tests.property.outline import (
+    ANTHROPIC,
+    BEDROCK,
+    CHAT,
+    GEMINI,
+    LANGCHAIN,
+    Builder,
+    Choices,
+    Drawn,
+    Seeded,
+    chance,
+    pick,
+)
 from tests.property.rendering import render
 from toolmend import Policy
 from toolmend.mending.policy import OpenCall
@@ -36,6 +48,11 @@ PLACEHOLDER = (
     own_text,
     "{cause}: unknown outcome",
 )
+PROFILES = {
+    CHAT: ("mistral", "deepseek-thinking", "dashscope"),
+    LANGCHAIN: ("mistral", "dashscope"),
+    BEDROCK: ("bedrock-open-weights",),
+}
 USES_CAUSE = PLACEHOLDER[-1]
 
 
@@ -55,11 +72,17 @@ class Sample:
         return frozenset(self.policy.in_flight)
 
 
-def build_policy(choices: Choices, *, may_use_cause: bool = True) -> Policy:
+def build_policy(choices: Choices, format: str, *, may_use_cause: bool = True) -> Policy:
     placeholder = pick(choices, PLACEHOLDER)
     if placeholder == USES_CAUSE and not may_use_cause:
         placeholder = None
+    profile = None
+    if format in PROFILES and chance(choices, 3):
+        profile = pick(choices, PROFILES[format])
     return Policy(
+        profile=profile,
+        max_id_len=pick(choices, (None, None, None, 40)),
+        strict_alternation=format == ANTHROPIC and chance(choices, 4),
         dangling=pick(choices, DANGLING),
         orphans=pick(choices, ("drop", "drop", "keep")),
         trailing=pick(choices, ("patch", "patch", "leave")),
@@ -84,7 +107,7 @@ def build_damaged(
     for _ in range(choices.below(7)):
         damage.step()
     messages = render(format, builder.items)
-    policy = build_policy(choices) if with_policy else None
+    policy = build_policy(choices, format) if with_policy else None
     if is_server_side:
         policy = replace(policy or Policy(), server_state=True)
     return Sample(format, messages, policy)
@@ -98,7 +121,7 @@ def build_growing(choices: Choices, format: str) -> Sample:
     for _ in range(choices.below(7)):
         damage.step()
     messages = render(format, builder.items)
-    policy = build_policy(choices, may_use_cause=False) if chance(choices, 2) else None
+    policy = build_policy(choices, format, may_use_cause=False) if chance(choices, 2) else None
     if policy is not None:
         policy = replace(policy, trailing="patch", in_flight=())
     fresh = Builder(choices, format)
@@ -107,7 +130,9 @@ def build_growing(choices: Choices, format: str) -> Sample:
         for part in item.parts:
             if part.id is not None:
                 part.id = f"fresh_{part.id}"
-            part.mark = part.mark.replace("-", "-9000")
+            part.mark = part.mark.replace("-", "-9000").replace("tool_", "tool_9000")
+            if format == GEMINI and part.name:
+                part.name = f"fresh_{part.name}"
     return Sample(format, messages, policy, tuple(render(format, fresh.items)))
 
 

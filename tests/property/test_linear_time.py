@@ -10,18 +10,35 @@ from typing import Any
 import pytest
 
 import toolmend
-from tests.property.outline import ANTHROPIC, CHAT, FORMATS, Item, Part
+from tests.property.outline import (
+    ANTHROPIC,
+    BEDROCK,
+    CHAT,
+    FORMATS,
+    GEMINI,
+    RESPONSES,
+    RESULTS_IN_USER_TURN,
+    Item,
+    Part,
+)
 from tests.property.rendering import render
 from toolmend.mending.policy import Policy
 
-SMALL, LARGE = 30, 300
+SMALL, LARGE = 40, 400
 
 
 def batch(format: str, ids: list[Any], answered: list[Any]) -> list[Item]:
-    calls = [Part("call", id=key, name=f"tool_{n}", style=1) for n, key in enumerate(ids)]
-    results = [Part("result", id=key, mark=f"result-{n}") for n, key in enumerate(answered)]
+    calls = [
+        Part("call", id=key, name=f"tool_{n}", mark=f"tool_{n}", style=1)
+        for n, key in enumerate(ids)
+    ]
+    name_of = {key: f"tool_{n}" for n, key in enumerate(ids)}
+    results = [
+        Part("result", id=key, name=name_of.get(key, "tool_0"), mark=f"result-{n}")
+        for n, key in enumerate(answered)
+    ]
     items = [Item("user", [Part("text", mark="user-1")]), Item("assistant", calls)]
-    if format == ANTHROPIC:
+    if format in RESULTS_IN_USER_TURN:
         return items + ([Item("user", results)] if results else [])
     return items + [Item("tool", [result]) for result in results]
 
@@ -96,6 +113,44 @@ def one_long_turn(format: str, size: int) -> list[Item]:
     return items + batch(format, [], [f"id_{n}" for n in range(size)])[2:]
 
 
+def results_in_messages_of_their_own(format: str, size: int) -> list[Item]:
+    ids = [f"id_{n}" for n in range(size)]
+    user, assistant, *answers = batch(format, ids, ids)
+    results = [part for item in answers for part in item.parts]
+    return [user, assistant, *(Item(answers[0].role, [part]) for part in results)]
+
+
+def calls_in_messages_of_their_own(format: str, size: int) -> list[Item]:
+    ids = [f"id_{n}" for n in range(size)]
+    user, assistant, *answers = batch(format, ids, ids)
+    return [user, *(Item("assistant", [call]) for call in assistant.parts), *answers]
+
+
+def only_assistants(format: str, size: int) -> list[Item]:
+    texts = [Item("assistant", [Part("text", mark=f"assistant-{n}")]) for n in range(size)]
+    return texts + batch(format, ["a"], [])[1:]
+
+
+def only_users(format: str, size: int) -> list[Item]:
+    texts = [Item("user", [Part("text", mark=f"user-{n}")]) for n in range(size)]
+    return texts + batch(format, ["a"], [])
+
+
+def reasoning_that_leads_to_nothing(format: str, size: int) -> list[Item]:
+    thinking = [Item("assistant", [Part("thinking", mark=f"thinking-{n}")]) for n in range(size)]
+    return only_users(format, size)[:size] + thinking + only_users(format, 1)
+
+
+def texts_between_results(format: str, size: int) -> list[Item]:
+    ids = [f"id_{n}" for n in range(size)]
+    user, assistant, *answers = batch(format, ids, ids)
+    if format not in RESULTS_IN_USER_TURN:
+        return [user, assistant, *answers, user]
+    for n in range(size):
+        answers[0].parts.insert(2 * n + 1, Part("text", mark=f"user-{n}"))
+    return [user, assistant, *answers]
+
+
 SHAPES: list[Callable[[str, int], list[Item]]] = [
     clean,
     one_id_each_turn,
@@ -110,6 +165,12 @@ SHAPES: list[Callable[[str, int], list[Item]]] = [
     orphans,
     results_before_calls,
     one_long_turn,
+    results_in_messages_of_their_own,
+    calls_in_messages_of_their_own,
+    only_assistants,
+    only_users,
+    reasoning_that_leads_to_nothing,
+    texts_between_results,
 ]
 POLICIES = {
     "default": Policy(),
@@ -164,7 +225,7 @@ class Counted(str):
     __hash__ = str.__hash__
 
 
-@pytest.mark.parametrize("format", [CHAT, ANTHROPIC])
+@pytest.mark.parametrize("format", [CHAT, ANTHROPIC, RESPONSES, GEMINI, BEDROCK])
 def test_ids_are_looked_up_and_not_searched_for(format: str) -> None:
     compared = []
     for size in (200, 2000):

@@ -162,7 +162,7 @@ def test_what_is_dropped_leaves_every_view_of_a_langchain_message() -> None:
     assert left.additional_kwargs == {"kept": 1}
 
 
-class GeminiContent:
+class ContentOfParts:
     role = "user"
 
     def __init__(self) -> None:
@@ -172,10 +172,9 @@ class GeminiContent:
 @pytest.mark.parametrize(
     "messages",
     [
-        pytest.param([GeminiContent()], id="gemini objects"),
-        pytest.param([{"role": "user", "parts": [{"text": "hi"}]}], id="gemini"),
-        pytest.param([{"role": "user", "content": [{"text": "hi"}]}], id="bedrock"),
-        pytest.param([{"type": "function_call", "call_id": "c"}], id="responses"),
+        pytest.param([ContentOfParts()], id="objects with parts"),
+        pytest.param([{"role": "user", "parts": [{"kind": "text", "text": "hi"}]}], id="parts"),
+        pytest.param([{"type": "event", "call_id": "c"}], id="events"),
         pytest.param(
             [
                 {

@@ -285,19 +285,21 @@ def test_what_is_no_list_is_refused(messages: Any, format: str | None) -> None:
 
 def test_an_unknown_format_is_refused_with_those_there_are() -> None:
     with pytest.raises(UnrecognizedHistoryError, match="openai-chat"):
-        toolmend.repair([USER], format="openai-responses")
+        toolmend.repair([USER], format="telegraph")
 
 
 @pytest.mark.parametrize(
     "messages",
     [
-        [{"role": "user", "parts": [{"text": "hello"}]}],
-        [{"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}],
-        [{"role": "user", "content": [{"text": "hi"}, {"toolResult": {"toolUseId": "a"}}]}],
+        [{"role": "user", "parts": [{"type": "text", "text": "hello"}]}],
+        [{"role": "agent", "parts": [{"text": "hello"}]}],
+        [{"type": "message", "content": "hello"}],
+        [{"type": "request", "id": "a"}],
+        [{"role": "user", "content": [{"speech": "hi"}]}],
         [None],
         [7, "x"],
     ],
-    ids=["gemini", "responses", "bedrock", "none", "scalars"],
+    ids=["typed parts", "agent", "no role", "other items", "other blocks", "none", "scalars"],
 )
 def test_a_history_of_another_kind_is_not_guessed(messages: list[Any]) -> None:
     with pytest.raises(UnrecognizedHistoryError, match="format="):

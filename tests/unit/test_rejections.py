@@ -23,6 +23,33 @@ OPENAI = (
     "'tool_call_id'. "
 )
 REJECTED = {
+    "responses dangling": "No tool output found for function call call_abc.",
+    "responses dangling, custom": "No tool output found for custom tool call call_abc.",
+    "responses orphan": "No tool call found for function call output with call_id call_abc.",
+    "responses reasoning": (
+        "Item 'rs_1' of type 'reasoning' was provided without its required following item."
+    ),
+    "gemini": (
+        "400 INVALID_ARGUMENT. Please ensure that the number of function response parts is equal to "
+        "the number of function call parts of the function call turn."
+    ),
+    "gemini order": (
+        "Please ensure that function call turn comes immediately after a user turn or after a "
+        "function response turn."
+    ),
+    "gemini response order": (
+        "Please ensure that function response turn comes immediately after a function call turn."
+    ),
+    "bedrock dangling": (
+        "An error occurred (ValidationException) when calling the Converse operation: Expected "
+        "toolResult blocks at messages.2.content for the following Ids: tooluse_1"
+    ),
+    "bedrock orphan": (
+        "The number of toolResult blocks at messages.2.content exceeds the number of toolUse blocks "
+        "of previous turn."
+    ),
+    "mistral": "Not the same number of function calls and responses",
+    "mistral order": "Unexpected role 'user' after role 'tool'",
     "openai dangling": OPENAI
     + "The following tool_call_ids did not have response messages: call_abc",
     "compatible host": OPENAI + "(insufficient tool messages following tool_calls message)",
@@ -112,3 +139,22 @@ def test_a_response_of_a_plain_http_client_is_recognised() -> None:
         response = Response()
 
     assert is_history_rejection(HttpError("Client error '400 Bad Request'"))
+
+
+class ClientError(Exception):
+    """Shaped like botocore's: the answer is a dict."""
+
+    def __init__(self, message: str, status: Any) -> None:
+        super().__init__(message)
+        self.response = {"Error": {}, "ResponseMetadata": {"HTTPStatusCode": status}}
+
+
+def test_an_answer_in_a_dict_has_its_status_there() -> None:
+    text = REJECTED["bedrock dangling"]
+
+    assert is_history_rejection(ClientError(text, 400))
+    assert not is_history_rejection(ClientError(text, 500))
+    assert not is_history_rejection(ClientError("ValidationException: bad model id", 400))
+    broken = ClientError(text, 400)
+    broken.response = {"ResponseMetadata": None}
+    assert not is_history_rejection(broken)

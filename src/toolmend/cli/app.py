@@ -8,9 +8,12 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from toolmend.cli.check import check
 from toolmend.cli.dashboards import dashboards
 from toolmend.cli.demo import demo
 from toolmend.cli.failures import FAILED, INTERRUPTED, USAGE, fail
+from toolmend.cli.history_options import with_policy
+from toolmend.cli.repair import repair
 from toolmend.errors import ToolmendError
 
 app = typer.Typer(
@@ -41,6 +44,8 @@ def _toolmend(
 
 
 app.command()(demo)
+app.command()(with_policy(check))
+app.command()(with_policy(repair))
 app.add_typer(dashboards)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from toolmend.formats import anthropic, langchain, openai_chat
+from toolmend.formats import anthropic, bedrock, gemini, langchain, openai_chat, openai_responses
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,11 +34,16 @@ class Format(Protocol):
         """Return the calls of an assistant message, None for any other message."""
         ...
 
+    def begins(self, message: object) -> bool:
+        """Tell whether the user speaks and answers no call, so that a turn may begin here."""
+        ...
+
     def write(self, messages: Sequence[object], plan: Plan, slot: Slot) -> object:
         """Write one changed or new message."""
         ...
 
 
 FORMATS: Final[dict[str, Format]] = {
-    module.NAME: cast("Format", module) for module in (anthropic, langchain, openai_chat)
+    module.NAME: cast("Format", module)
+    for module in (anthropic, bedrock, gemini, langchain, openai_chat, openai_responses)
 }

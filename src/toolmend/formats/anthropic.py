@@ -38,7 +38,7 @@ from toolmend.mending.transcript import (
 if TYPE_CHECKING:
     from toolmend.mending.plan import Plan
 
-__all__ = ["NAME", "RULES", "calls_of", "is_legal", "read", "write"]
+__all__ = ["NAME", "RULES", "begins", "calls_of", "is_legal", "read", "write"]
 
 NAME: Final = "anthropic"
 RULES: Final = Rules(
@@ -242,6 +242,18 @@ def calls_of(message: object) -> list[CallFacts] | None:
         for block in content
         if get(block, "type") == "tool_use" or get(block, "type") in SERVER_CALLS
     ]
+
+
+def begins(message: object) -> bool:
+    """Tell whether the user speaks and answers no call, so that a turn may begin here."""
+    if get(message, "role") != "user":
+        return False
+    content = get(message, "content")
+    if isinstance(content, str):
+        return True
+    return isinstance(content, list | tuple) and not any(
+        kind == "tool_result" or is_server_result(kind) for kind in map(kind_of, content)
+    )
 
 
 def write(messages: Sequence[object], plan: Plan, slot: Slot) -> object:

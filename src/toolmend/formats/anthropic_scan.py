@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolmend.formats.anthropic_blocks import (
     LEGAL_ID,
@@ -41,21 +41,27 @@ class _Scan:
         self.server: set[str] = set()
         self.ends_in_reasoning = False
 
-    def run(self, messages: Sequence[object]) -> bool:
+    def run(self, messages: Sequence[Any]) -> bool:
+        pending = self.pending
         previous = None
         takes_results = False
         last = len(messages) - 1
         for index, message in enumerate(messages):
-            role = get(message, "role")
-            content = get(message, "content")
+            if type(message) is dict:
+                role = message["role"]
+                content = message["content"]
+            else:
+                role = get(message, "role")
+                content = get(message, "content")
             if role == "assistant":
                 if previous != "assistant":
-                    if self.pending:
+                    if pending:
                         return False
-                    self.server.clear()
+                    if self.server:
+                        self.server.clear()
                 if not (self._assistant(content) or (index == last and is_allowed_end(content))):
                     return False
-                if index == last and not content and self.pending:
+                if index == last and not content and pending:
                     return False
             elif role == "user":
                 if previous == "assistant":
@@ -64,44 +70,48 @@ class _Scan:
                     takes_results = True
                 elif previous != "user":
                     takes_results = False
-                verdict = self._user(content, takes_results=takes_results)
+                verdict = self._user(content, takes_results)
                 if verdict is None:
                     return False
                 takes_results = verdict
             elif (
-                role != "system"
-                or previous == "assistant"
-                or not _has_content(content)
-                or self.pending
+                role != "system" or previous == "assistant" or not _has_content(content) or pending
             ):
                 return False
             previous = role
-        return not self.pending
+        return not pending
 
     def _assistant(self, content: object) -> bool:
-        if isinstance(content, str):
+        if type(content) is str:
             self.ends_in_reasoning = False
             return bool(content) and not content.isspace()
-        if not isinstance(content, list | tuple) or not content:
+        if not content or not (type(content) is list or isinstance(content, list | tuple)):
             return False
-        open_server: set[str] = set()
-        kind = None
+        kind: Any = None
+        open_server: set[str] | None = None
         for block in content:
-            kind = block["type"] if type(block) is dict else get(block, "type")
-            if kind == "text":
+            if type(block) is dict:
+                kind = block["type"]
+                if kind == "text":
+                    text = block["text"]
+                    if type(text) is str and text and not text.isspace():
+                        continue
+                if kind == "tool_use":
+                    name = block["name"]
+                    if type(block["input"]) is dict and type(name) is str and name.strip():
+                        if not self._is_new(block["id"]):
+                            return False
+                        continue
+            else:
+                kind = get(block, "type")
+            if kind == "tool_use":
+                if not _is_named_call(block) or not self._is_new(get(block, "id")):
+                    return False
+            elif kind == "text":
                 if is_blank(block):
                     return False
-            elif kind == "tool_use":
-                call_id = get(block, "id")
-                if (
-                    type(call_id) is not str
-                    or LEGAL_ID(call_id) is None
-                    or call_id in self.used
-                    or not _is_named_call(block)
-                ):
-                    return False
-                self.used.add(call_id)
-                self.pending.add(call_id)
+            elif kind == "tool_result":
+                return False
             elif kind in SERVER_CALLS:
                 call_id = get(block, "id")
                 if type(call_id) is not str or not call_id.strip() or call_id in self.server:
@@ -109,29 +119,48 @@ class _Scan:
                 if not _is_named_call(block):
                     return False
                 self.server.add(call_id)
+                open_server = open_server or set()
                 open_server.add(call_id)
-            elif kind == "tool_result":
-                return False
             elif is_server_result(kind):
-                open_server.remove(get(block, "tool_use_id"))
+                (open_server or set()).remove(get(block, "tool_use_id"))
         self.ends_in_reasoning = kind in REASONING
         return not open_server
 
-    def _user(self, content: object, *, takes_results: bool) -> bool | None:
-        """Return whether further results may follow in this turn; None where something is wrong."""
-        if isinstance(content, str):
-            if self.pending or not content or content.isspace():
-                return None
+    def _is_new(self, call_id: object) -> bool:
+        """Note the id of a call, if it is one that may be used here."""
+        if type(call_id) is not str or call_id in self.used or LEGAL_ID(call_id) is None:
             return False
-        if not isinstance(content, list | tuple) or not content:
+        self.used.add(call_id)
+        self.pending.add(call_id)
+        return True
+
+    def _user(self, content: object, takes_results: bool) -> bool | None:
+        """Return whether further results may follow in this turn; None where something is wrong."""
+        pending = self.pending
+        if type(content) is str:
+            return None if pending or not content or content.isspace() else False
+        if not content or not (type(content) is list or isinstance(content, list | tuple)):
             return None
         for block in content:
-            kind = block["type"] if type(block) is dict else get(block, "type")
+            if type(block) is dict:
+                kind = block["type"]
+                if kind == "tool_result":
+                    if not takes_results:
+                        return None
+                    pending.remove(block["tool_use_id"])
+                    continue
+                if kind == "text":
+                    text = block["text"]
+                    if type(text) is str and text and not text.isspace() and not pending:
+                        takes_results = False
+                        continue
+            else:
+                kind = get(block, "type")
             if kind == "tool_result":
                 if not takes_results:
                     return None
-                self.pending.remove(get(block, "tool_use_id"))
-            elif self.pending or is_server_result(kind):
+                pending.remove(get(block, "tool_use_id"))
+            elif pending or is_server_result(kind):
                 return None
             else:
                 takes_results = False
@@ -140,13 +169,14 @@ class _Scan:
         return takes_results
 
 
-def _is_named_call(block: object) -> bool:
+def _is_named_call(block: Any) -> bool:
     name = get(block, "name")
+    arguments = get(block, "input")
     return (
-        isinstance(name, str)
+        type(name) is str
         and bool(name)
         and not name.isspace()
-        and isinstance(get(block, "input"), Mapping)
+        and (type(arguments) is dict or isinstance(arguments, Mapping))
     )
 
 

@@ -125,7 +125,7 @@ def _read_dict(transcript: Transcript, index: int, message: Mapping[str, Any]) -
         )
         return Message("tool", (result,))
     if role != "assistant":
-        return Message(role, ())
+        return Message(role, (), is_blank=_is_blank(role, message.get("content")))
     entries = message.get("tool_calls")
     if entries is not None and not isinstance(entries, list | tuple):
         what = f"has tool_calls of type {type(entries).__name__}"
@@ -149,7 +149,11 @@ def _read_dict(transcript: Transcript, index: int, message: Mapping[str, Any]) -
                 is_fixable=False,
             )
         )
-    return Message("assistant", parts)
+    return Message("assistant", parts, is_blank=not parts)
+
+
+def _is_blank(role: Role, content: object) -> bool:
+    return role in ("system", "user") and not content
 
 
 def _dict_call(entry: object) -> CallFacts:
@@ -181,7 +185,7 @@ def _read_object(transcript: Transcript, message: Any) -> Message:
         )
         return Message("tool", (result,))
     if role != "assistant":
-        return Message(role, ())
+        return Message(role, (), is_blank=_is_blank(role, message.content))
     try:
         shown = shown_calls(message)
     except TypeError as error:
@@ -204,7 +208,7 @@ def _read_object(transcript: Transcript, message: Any) -> Message:
         )
         for slot, call in enumerate(shown)
     )
-    return Message("assistant", parts)
+    return Message("assistant", parts, is_blank=not parts)
 
 
 def _has_other_content(content: object) -> bool:
@@ -224,19 +228,28 @@ def calls_of(message: object) -> list[CallFacts] | None:
     return [CallFacts(call.name, call.id, call.arguments) for call in shown_calls(message)]
 
 
+def begins(message: object) -> bool:
+    """Tell whether the user speaks and answers no call, so that a turn may begin here."""
+    if isinstance(message, Mapping):
+        return _dict_role(message) == "user"
+    return is_message(message) and _ROLES.get(message.type) == "user"  # type: ignore[attr-defined]  # messages have a type
+
+
 def write(messages: Sequence[object], plan: Plan, slot: Slot) -> object:
     """Write one changed or new message of the mended history."""
     parts = slot.parts or ()
     first = parts[0] if parts else None
     if isinstance(first, Placeholder):
-        return _tool_message(
+        return _made(
+            "ToolMessage",
             content=plan.text_of(first),
             tool_call_id=plan.id_of(first.call),
             name=first.call.name,
             status="error",
         )
+    if isinstance(first, Note):
+        return _made("AIMessage", content=first.text)  # the only role that is bridged here
     assert slot.source is not None
-    assert not isinstance(first, Note)
     message: Any = messages[slot.source]
     if isinstance(first, Result):
         new_id = plan.result_ids.get(first.number)
@@ -247,12 +260,13 @@ def write(messages: Sequence[object], plan: Plan, slot: Slot) -> object:
     return write_calls(message, plan, kept)
 
 
-def _tool_message(**fields: object) -> object:
-    """Make a ToolMessage; a history of such objects has imported langchain_core already."""
+def _made(kind: str, **fields: object) -> object:
+    """Make a message; a history of such objects has imported langchain_core already."""
     try:
         messages = import_module("langchain_core.messages")
     except ImportError as error:
         raise UnrecognizedHistoryError(
             'format="langchain" needs LangChain: pip install langchain-core'
         ) from error
-    return messages.ToolMessage(**fields)
+    made: object = getattr(messages, kind)(**fields)
+    return made

@@ -125,7 +125,9 @@ def _read_message(transcript: Transcript, index: int, message: object) -> Messag
         return Message("tool", (result,))
     if role == "assistant":
         return _read_assistant(transcript, index, message)
-    return Message(_ROLES.get(role, "unknown"), ())
+    known = _ROLES.get(role, "unknown")
+    is_blank = known in ("system", "user") and not get(message, "content")
+    return Message(known, (), is_blank=is_blank)
 
 
 def _text(message: object) -> str | None:
@@ -139,7 +141,8 @@ def _read_assistant(transcript: Transcript, index: int, message: object) -> Mess
     if content or _has_other_content(message):
         parts.append(transcript.content(_CONTENT_SLOT))
     if calls is None:
-        return Message("assistant", parts, empty=not parts and _is_empty(message))
+        is_empty = not parts and _is_empty(message)
+        return Message("assistant", parts, empty=is_empty, is_blank=not parts)
     if not isinstance(calls, list | tuple):
         raise malformed(
             NAME, index, f"has tool_calls of type {type(calls).__name__}", "make it a list"
@@ -184,6 +187,11 @@ def calls_of(message: object) -> list[CallFacts] | None:
         arguments = get(body, "input" if is_custom else "arguments")
         calls.append(CallFacts(get(body, "name"), get(call, "id"), arguments))
     return calls
+
+
+def begins(message: object) -> bool:
+    """Tell whether the user speaks and answers no call, so that a turn may begin here."""
+    return bool(get(message, "role") == "user")
 
 
 def write(messages: Sequence[object], plan: Plan, slot: Slot) -> object:

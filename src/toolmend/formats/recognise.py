@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from toolmend.formats import anthropic, langchain, openai_chat
+from toolmend.formats import anthropic, bedrock, gemini, langchain, openai_chat, openai_responses
 from toolmend.formats.anthropic_blocks import REASONING, SERVER_CALLS, is_server_result
 from toolmend.formats.fields import get, kind_of
+from toolmend.formats.responses_items import is_item_type
 
 _CHAT_ROLES: Final = frozenset(("tool", "developer", "function"))
 _CHAT_BLOCKS: Final = frozenset(("image_url", "input_audio", "file", "refusal"))
@@ -15,6 +16,11 @@ _ANTHROPIC_BLOCKS: Final = frozenset(
     ("tool_use", "tool_result", "image", "document", "container_upload", "search_result")
 ) | (SERVER_CALLS | REASONING)
 
+
+_RESPONSES_BLOCKS: Final = frozenset(("input_text", "input_image", "input_file", "output_text"))
+_FOREIGN_KEYS: Final = frozenset(("type", "kind", "part_kind"))
+"""By which agent frameworks tell parts apart; Gemini's have none of them."""
+_GEMINI_ROLES: Final = (None, "user", "model", "function")
 
 _FOREIGN: Final = "foreign"
 _PLAIN: Final = "plain"
@@ -48,12 +54,19 @@ def _has_langchain_objects(messages: Sequence[object]) -> bool:
 def _format_of(message: object) -> str | None:
     """Return what one message tells: a format, plain text, a foreign format, or nothing."""
     if isinstance(message, Mapping):
-        if "parts" in message or ("role" not in message and "type" in message):
-            return _FOREIGN
+        if "parts" in message:
+            return _format_of_parts(message)
+        if "type" in message and ("role" not in message or message["type"] == "message"):
+            is_item = is_item_type(message["type"]) and (
+                message["type"] != "message" or isinstance(message.get("role"), str)
+            )
+            return openai_responses.NAME if is_item else _FOREIGN
     elif message is None or isinstance(message, str | bytes | int | float | list):
         return None
     elif hasattr(message, "parts"):
-        return _FOREIGN
+        return _format_of_parts(message)
+    elif is_item_type(getattr(message, "type", None)):
+        return openai_responses.NAME
     role = get(message, "role")
     if not isinstance(role, str):
         return None
@@ -67,6 +80,21 @@ def _format_of(message: object) -> str | None:
     if role in _CHAT_ROLES or calls is not None or get(message, "function_call") is not None:
         return openai_chat.NAME
     return blocks
+
+
+def _format_of_parts(message: object) -> str:
+    """Tell Gemini's contents from messages of agent frameworks, whose parts have a type or a kind."""
+    parts = get(message, "parts")
+    role = get(message, "role")
+    if role not in _GEMINI_ROLES or not isinstance(parts, list | tuple):
+        return _FOREIGN
+    for part in parts:
+        if isinstance(part, Mapping):
+            if not part or _FOREIGN_KEYS & part.keys():
+                return _FOREIGN
+        elif not hasattr(part, "function_call"):
+            return _FOREIGN
+    return gemini.NAME
 
 
 def _are_of_other_chat(calls: object) -> bool:
@@ -89,11 +117,13 @@ def _format_of_blocks(content: Sequence[object]) -> str:
         if kind is None:
             # Blocks without a type are those of another wire format.
             if isinstance(block, Mapping) and block:
-                return _FOREIGN
+                return bedrock.NAME if bedrock.BLOCKS & block.keys() else _FOREIGN
         elif kind in _CHAT_BLOCKS:
             return openai_chat.NAME
         elif kind in _ANTHROPIC_BLOCKS or is_server_result(kind):
             return anthropic.NAME
+        elif kind in _RESPONSES_BLOCKS:
+            return openai_responses.NAME
         elif kind.startswith(("input_", "output_", "tool-")):
             return _FOREIGN
     return _PLAIN

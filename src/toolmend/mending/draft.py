@@ -11,6 +11,8 @@ from toolmend.mending.transcript import Call, Content, Part, Result, Rules, Tran
 from toolmend.mending.turns import Turn, find_turns
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from toolmend.mending.match import Match
 
 
@@ -23,6 +25,7 @@ class Draft:
         rules: what its format asks.
         policy: what the caller asks.
         keeps_server_state: nothing may be removed or renamed: the rest is on the provider's server.
+        causes: ids of calls and why they have no result, known from elsewhere.
         match: who answers whom.
         findings: what was found so far.
         gone_calls: numbers of calls that leave.
@@ -30,6 +33,7 @@ class Draft:
         gone_content: (message, slot) of other content that leaves.
         empty: indices of messages that were empty in the input and leave.
         made: number of a call -> cause of its placeholder.
+        kept: numbers of calls that carry the signature of a batch which stays.
         cuts: indices of assistant messages behind which results will be put, ending a turn there.
         results_dropped_with_call: how many results left with their call.
     """
@@ -38,6 +42,7 @@ class Draft:
     rules: Rules
     policy: Policy
     keeps_server_state: bool
+    causes: Mapping[str, Cause]
     match: Match
     findings: list[Finding] = field(default_factory=list)
     gone_calls: set[int] = field(default_factory=set)
@@ -45,6 +50,7 @@ class Draft:
     gone_content: set[tuple[int, int]] = field(default_factory=set)
     empty: set[int] = field(default_factory=set)
     made: dict[int, Cause] = field(default_factory=dict)
+    kept: set[int] = field(default_factory=set)
     cuts: set[int] = field(default_factory=set)
     results_dropped_with_call: int = 0
 
@@ -95,6 +101,12 @@ class Draft:
         """Tell whether a result is a placeholder that an earlier repair wrote."""
         return is_placeholder(self.policy, result, call)
 
+    def known_cause(self, call: Call | None, inferred: Cause) -> Cause:
+        """Return why a call has no result: as it is known from elsewhere, else as inferred."""
+        if call is None or call.id is None:
+            return inferred
+        return self.causes.get(call.id, inferred)
+
     def find(
         self,
         kind: Kind,
@@ -119,7 +131,7 @@ class Draft:
                 index=index,
                 call_id=call_id,
                 tool_name=(call.name or None) if call is not None else None,
-                cause=cause,
+                cause=cause if cause is None else self.known_cause(call, cause),
                 detail=detail,
             )
         )

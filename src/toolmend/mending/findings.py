@@ -50,7 +50,7 @@ Action = Literal[
     "left",
     "observed",
 ]
-Cause = Literal[
+InferredCause = Literal[
     "in_flight",
     "server_tool",
     "invalid_arguments",
@@ -60,10 +60,24 @@ Cause = Literal[
     "unknown",
 ]
 
+RecordedCause = Literal[
+    "timeout",
+    "cancelled",
+    "crashed",
+    "breaker_open",
+    "tool_error",
+    "result_lost",
+]
+
+Cause = InferredCause | RecordedCause
+
 KINDS: Final[tuple[str, ...]] = get_args(Kind)
 ACTIONS: Final[tuple[str, ...]] = get_args(Action)
-INFERRED_CAUSES: Final[tuple[Cause, ...]] = get_args(Cause)
+INFERRED_CAUSES: Final[tuple[InferredCause, ...]] = get_args(InferredCause)
 """Causes that the shape of a history tells; the first that fits counts."""
+RECORDED_CAUSES: Final[tuple[RecordedCause, ...]] = get_args(RecordedCause)
+"""Causes that only who ran the tool can know."""
+ALL_CAUSES: Final = (*INFERRED_CAUSES, *RECORDED_CAUSES)
 
 MAIN_COUNTERS: Final = (
     "patched",
@@ -119,7 +133,7 @@ class Finding:
         index: position of the message in the list handed in; -1 where there is no such message.
         call_id: id of the call as the list handed in has it, None if it has none.
         tool_name: name of the tool, None where no call is concerned.
-        cause: why a call is open, as far as the shape tells; None for other kinds.
+        cause: why a call is open: as recorded, else as the shape tells; None for other kinds.
         detail: one short sentence for a person, without message content.
     """
 
@@ -132,13 +146,16 @@ class Finding:
     detail: str = ""
 
 
+def counter_of(kind: str, action: str) -> str | None:
+    """Return the counter that a finding adds to, None if it adds to none."""
+    return _COUNTER_OF_ACTION.get(action) or _COUNTER_OF_KIND.get((action, kind))
+
+
 def count(findings: Iterable[Finding], *, results_dropped_with_call: int = 0) -> Mapping[str, int]:
     """Return the counters that follow from findings; the five main ones are always there."""
     totals: Counter[str] = Counter()
     for finding in findings:
-        counter = _COUNTER_OF_ACTION.get(finding.action) or _COUNTER_OF_KIND.get(
-            (finding.action, finding.kind)
-        )
+        counter = counter_of(finding.kind, finding.action)
         if counter is not None:
             totals[counter] += 1
         if finding.kind == "duplicate_call" and finding.action == "removed":

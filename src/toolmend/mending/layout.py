@@ -120,18 +120,30 @@ def cut_turns(draft: Draft) -> None:
 
 def _in_place(draft: Draft, turn: Turn) -> tuple[set[int], tuple[int, int] | None]:
     """Return the results of a turn that stand where they belong, and where the last one stands."""
+    if draft.rules.results_anywhere:
+        return {
+            result.number
+            for call in turn.calls
+            if (result := draft.result_of(call)) is not None and result.message > call.message
+        }, None
     own = {call.number for call in turn.calls}
     placed: set[int] = set()
     anchor: tuple[int, int] | None = None
     for index in turn.followers:
+        has_own = has_other = False
         for part in draft.transcript.messages[index].parts:
             if draft.is_gone(part):
                 continue
             if is_other_content(draft, part):
-                return placed, anchor
-            if isinstance(part, Result) and draft.match.owners.get(part.number) in own:
+                if draft.rules.results_lead:
+                    return placed, anchor
+                has_other = True
+            elif isinstance(part, Result) and draft.match.owners.get(part.number) in own:
                 placed.add(part.number)
                 anchor = (index, part.slot)
+                has_own = True
+        if draft.rules.results_alone and has_other and not has_own:
+            break  # what comes in behind it is too late
     return placed, anchor
 
 
@@ -157,12 +169,15 @@ def _gather(draft: Draft, turn: Turn, arrivals: _Arrivals) -> None:
             _move(draft, part, arrivals)
     if not arriving:
         return
-    if not draft.rules.patch_result_turns:
+    if draft.rules.results_anywhere:
+        # Behind the last call of the run: calls that share one reasoning stay together.
+        arrivals.behind_message[turn.calls[-1].message] = [[part] for part in arriving]
+    elif not draft.rules.patch_result_turns:
         behind = anchor[0] if anchor is not None else turn.messages[-1]
         arrivals.behind_message[behind] = [[part] for part in arriving]
     elif anchor is not None:
         arrivals.behind_part[anchor] = arriving
-    elif turn.followers:
+    elif turn.followers and not draft.rules.results_alone:
         arrivals.behind_part[turn.followers[0], _FRONT] = arriving
     else:
         arrivals.behind_message[turn.messages[-1]] = [arriving]

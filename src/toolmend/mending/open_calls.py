@@ -21,10 +21,17 @@ def decide_open_calls(draft: Draft) -> None:
             continue
         is_trailing = _is_trailing(draft, turn)
         has_real_result = any(_has_real_result(draft, call) for call in turn.calls)
+        # Last of all: whether its batch stays is known when the others are decided.
+        open_calls.sort(key=lambda call: call.signed)
         for call in open_calls:
             cause = _cause(draft, call, is_trailing=is_trailing, has_real_result=has_real_result)
             is_running = draft.policy.trailing == "leave" or cause == "in_flight"
             is_left = is_trailing and is_running
+            has_batch = call.signed and any(
+                other is not call and other.number not in draft.gone_calls for other in turn.calls
+            )
+            if has_batch:
+                draft.kept.add(call.number)
             if draft.result_of(call) is not None and (is_left or not _drops(draft, call, cause)):
                 continue  # its stored placeholder moves to its place
             if is_left:
@@ -45,7 +52,8 @@ def patch_or_drop(draft: Draft, call: Call, cause: Cause) -> None:
         draft.remove_call(call)
         draft.find("dangling_call", "dropped", call=call, cause=cause)
     else:
-        draft.made[call.number] = cause
+        is_told = draft.policy.text_from_record
+        draft.made[call.number] = draft.known_cause(call, cause) if is_told else cause
         draft.find("dangling_call", "patched", call=call, cause=cause)
 
 
@@ -56,13 +64,16 @@ def _is_open(draft: Draft, turn: Turn, call: Call) -> bool:
     result = draft.result_of(call)
     if result is None:
         return True
-    if draft.policy.dangling == "patch" or _is_among(result.message, turn.followers):
+    if draft.policy.dangling == "patch" or _is_in_place(draft, turn, call, result):
         return False
     return draft.is_placeholder(result, call)
 
 
-def _is_among(index: int, followers: list[int]) -> bool:
-    return bool(followers) and followers[0] <= index <= followers[-1]
+def _is_in_place(draft: Draft, turn: Turn, call: Call, result: Result) -> bool:
+    if draft.rules.results_anywhere:
+        return result.message > call.message
+    followers = turn.followers
+    return bool(followers) and followers[0] <= result.message <= followers[-1]
 
 
 def _drops(draft: Draft, call: Call, cause: Cause) -> bool:
@@ -70,6 +81,7 @@ def _drops(draft: Draft, call: Call, cause: Cause) -> bool:
     return (
         cause != "in_flight"
         and not call.pinned
+        and call.number not in draft.kept
         and draft.policy.choose(open_call(call, cause)) == "drop"
     )
 

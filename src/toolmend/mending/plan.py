@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from toolmend.mending.draft import Draft, is_placeholder
-from toolmend.mending.findings import Finding, count
-from toolmend.mending.ids import find_renames
+from toolmend.mending.findings import Cause, Finding, Kind, count
+from toolmend.mending.ids import IdShape, find_renames
 from toolmend.mending.layout import Placeholder, Slot, cut_turns, lay_out
 from toolmend.mending.match import match
 from toolmend.mending.open_calls import decide_open_calls
 from toolmend.mending.policy import OpenCall, Policy
+from toolmend.mending.reasoning import strip_reasoning
+from toolmend.mending.retype import drop_unanswerable, find_wrong_types
 from toolmend.mending.server_calls import decide_server_calls
+from toolmend.mending.shape import shape
 from toolmend.mending.transcript import (
     Call,
     Content,
     ContentKind,
-    Part,
-    Result,
     Rules,
     Transcript,
 )
@@ -38,6 +40,8 @@ class Plan:
         call_ids: number of a call -> its new id.
         result_ids: number of a result -> its new id.
         fixed_arguments: numbers of calls whose arguments become an empty object.
+        stripped: numbers of calls whose block loses an id of its own.
+        retyped: number of a result -> the call whose kind of result it becomes.
         policy: chooses the texts of placeholders.
     """
 
@@ -47,6 +51,8 @@ class Plan:
     call_ids: Mapping[int, str]
     result_ids: Mapping[int, str]
     fixed_arguments: frozenset[int]
+    stripped: frozenset[int]
+    retyped: Mapping[int, Call]
     policy: Policy
 
     def id_of(self, call: Call) -> str:
@@ -67,15 +73,36 @@ class Plan:
 
 
 def make_plan(
-    transcript: Transcript, rules: Rules, policy: Policy, *, keeps_server_state: bool
+    transcript: Transcript,
+    rules: Rules,
+    policy: Policy,
+    causes: Mapping[str, Cause] = MappingProxyType({}),
+    other_ids: Collection[str] = (),
 ) -> Plan:
-    """Decide what to do about a history. Pure: the same input gives the same plan in any process."""
-    empty = {index for index, message in enumerate(transcript.messages) if message.empty}
+    """Decide what to do about a history. Pure: the same input gives the same plan in any process.
+
+    Args:
+        transcript: the history.
+        rules: what its format asks.
+        policy: what the caller asks.
+        causes: ids of calls and why they have no result, as far as that is known from elsewhere.
+        other_ids: ids that new ones must not meet, apart from those in the transcript.
+    """
+    keeps_server_state = policy.server_state
+    if keeps_server_state is None:
+        keeps_server_state = transcript.refers_to_server
+    wants_content = policy.profile == "dashscope"
+    empty = {
+        index
+        for index, message in enumerate(transcript.messages)
+        if message.empty or (wants_content and message.is_blank)
+    }
     draft = Draft(
         transcript=transcript,
         rules=rules,
         policy=policy,
         keeps_server_state=keeps_server_state,
+        causes=causes,
         match=match(
             transcript,
             rules,
@@ -87,20 +114,23 @@ def make_plan(
     _judge_messages(draft)
     _judge_calls(draft)
     _judge_spares(draft)
+    drop_unanswerable(draft)
     _drop_empty_end(draft)
     decide_open_calls(draft)
     _drop_copies_along(draft)
     cut_turns(draft)
-    _strip_reasoning(draft)
+    strip_reasoning(draft)
     misplaced = decide_server_calls(draft)
     _drop_copies_along(draft)
-    _strip_reasoning(draft, moving={result.number for result in misplaced})
-    call_ids = {} if keeps_server_state else _rename(draft)
+    strip_reasoning(draft, moving={result.number for result in misplaced})
+    call_ids = {} if keeps_server_state else _rename(draft, other_ids)
     result_ids = {} if keeps_server_state else _rename_results(draft, call_ids)
     fixed = _fix_arguments(draft)
-    rewritten = {transcript.calls[number].message for number in (*call_ids, *fixed)}
-    rewritten |= {transcript.results[number].message for number in result_ids}
-    slots = lay_out(draft, misplaced, rewritten)
+    stripped = frozenset() if keeps_server_state else _strip_item_ids(draft, call_ids)
+    retyped = find_wrong_types(draft)
+    rewritten = {transcript.calls[number].message for number in (*call_ids, *fixed, *stripped)}
+    rewritten |= {transcript.results[number].message for number in (*result_ids, *retyped)}
+    slots = shape(draft, lay_out(draft, misplaced, rewritten))
     return Plan(
         findings=tuple(sorted(draft.findings, key=lambda finding: finding.index)),
         counts=count(draft.findings, results_dropped_with_call=draft.results_dropped_with_call),
@@ -108,6 +138,8 @@ def make_plan(
         call_ids=call_ids,
         result_ids=result_ids,
         fixed_arguments=frozenset(fixed),
+        stripped=stripped,
+        retyped=retyped,
         policy=policy,
     )
 
@@ -178,43 +210,7 @@ def _judge_spares(draft: Draft) -> None:
             draft.find(kind, "removed", result=result)
 
 
-def _strip_reasoning(draft: Draft, moving: Collection[int] = ()) -> None:
-    """Take out reasoning that ends an assistant turn which is not the last."""
-    if not draft.rules.reasoning_needs_successor:
-        return
-    for turn in draft.turns():
-        is_answered = any(
-            call.number in draft.made or draft.result_of(call) is not None for call in turn.calls
-        )
-        if turn.successor is None and not turn.followers and not is_answered:
-            continue
-        for part in _trailing_reasoning(draft, turn.messages, moving):
-            draft.gone_content.add((part.message, part.slot))
-            draft.find("orphan_reasoning", "removed", index=part.message)
-
-
-def _trailing_reasoning(
-    draft: Draft, messages: list[int], moving: Collection[int]
-) -> list[Content]:
-    found: list[Content] = []
-    for index in reversed(messages):
-        for part in reversed(draft.transcript.messages[index].parts):
-            if draft.is_gone(part) or _moves_away(draft, part, moving):
-                continue
-            if not isinstance(part, Content) or part.kind is not ContentKind.REASONING:
-                return found
-            found.append(part)
-    return found
-
-
-def _moves_away(draft: Draft, part: Part, moving: Collection[int]) -> bool:
-    """Tell whether a part of an assistant message is a result that belongs somewhere else."""
-    if not isinstance(part, Result):
-        return False
-    return part.number in moving or (not part.server and part.number in draft.match.owners)
-
-
-def _rename(draft: Draft) -> dict[int, str]:
+def _rename(draft: Draft, other_ids: Collection[str]) -> dict[int, str]:
     turns = draft.turns()
     open_calls = {
         call.number
@@ -222,8 +218,15 @@ def _rename(draft: Draft) -> dict[int, str]:
         for call in turn.calls
         if call.number not in draft.made and draft.result_of(call) is None
     }
-    result_ids = [result.id for result in draft.transcript.results if result.id is not None]
-    renames = find_renames(turns, draft.rules, open_calls=open_calls, result_ids=result_ids)
+    ids = [result.id for result in draft.transcript.results if result.id is not None]
+    shape = IdShape(
+        is_legal=draft.rules.is_legal_id,
+        max_length=draft.policy.max_id_len,
+        is_mistral=draft.policy.profile == "mistral",
+    )
+    renames = find_renames(
+        turns, draft.rules, shape, open_calls=open_calls, other_ids=[*ids, *other_ids]
+    )
     for number, (kind, _) in renames.items():
         draft.find(kind, "renamed", call=draft.transcript.calls[number])
     return {number: new_id for number, (_, new_id) in renames.items()}
@@ -239,7 +242,8 @@ def _rename_results(draft: Draft, call_ids: dict[int, str]) -> dict[int, str]:
         if wanted is not None and result.id != wanted:
             renamed[result.number] = wanted
             if call.number not in call_ids:
-                draft.find("malformed_id", "renamed", call=call)
+                kind: Kind = "missing_id" if result.id is None else "malformed_id"
+                draft.find(kind, "renamed", call=call)
     return renamed
 
 
@@ -252,3 +256,14 @@ def _fix_arguments(draft: Draft) -> set[int]:
     for number in sorted(fixed):
         draft.find("invalid_arguments", "fixed", call=draft.transcript.calls[number])
     return fixed
+
+
+def _strip_item_ids(draft: Draft, call_ids: Mapping[int, str]) -> frozenset[int]:
+    stripped = frozenset(
+        call.number
+        for call in draft.transcript.calls
+        if call.has_bad_item_id and call.number not in draft.gone_calls
+    )
+    for number in sorted(stripped - call_ids.keys()):  # else it is counted already
+        draft.find("malformed_id", "renamed", call=draft.transcript.calls[number])
+    return stripped

@@ -8,12 +8,15 @@ from string import Formatter
 from typing import Any, Final, Literal, get_args
 
 from toolmend.errors import PolicyError
-from toolmend.mending.findings import INFERRED_CAUSES, Cause
+from toolmend.mending.findings import ALL_CAUSES, INFERRED_CAUSES, Cause
 from toolmend.mending.frozen import FrozenMapping
 from toolmend.mending.texts import CUT_OFF, NO_RESULT, SHIPPED, Language
 
+Profile = Literal["mistral", "deepseek-thinking", "dashscope", "bedrock-open-weights"]
 Mode = Literal["repair", "observe", "raise"]
 _Dangling = Literal["patch", "drop"]
+MIN_ID_LENGTH: Final = 9
+"""Below it, ids made of a digest would meet by chance."""
 _TEMPLATE_FIELDS: Final = frozenset({"tool_name", "call_id", "cause"})
 
 
@@ -42,10 +45,20 @@ class Policy:
             of the ``OpenCall``. None: the shipped text by cause.
         language: of the shipped texts.
         placeholder_texts: more texts that are recognised as placeholders.
+        text_from_record: whether a cause that is known from elsewhere (``causes=``) enters the text too;
+            then the text depends on more than the history.
+        window: only so many messages at the end are looked at, the others pass untouched; more where
+            the cut would divide calls from their results. None: all.
+        profile: a host with rules of its own: ``"mistral"``, ``"deepseek-thinking"``,
+            ``"dashscope"``, ``"bedrock-open-weights"``.
+        max_id_len: longer ids are replaced by shorter ones, call and result alike. None: no limit.
+        strict_alternation: Anthropic: user messages that answer one batch are joined, for hosts
+            that do not join them by themselves.
         server_state: True: earlier messages live on the provider's server, so nothing is removed
-            or renamed. None: decided by the call (``model_call``).
+            or renamed. None: decided by the call (``model_call``) or by the list.
         mode: ``"repair"``, ``"observe"`` reports and changes nothing, ``"raise"`` raises
-            ``BrokenHistoryError``.
+            ``BrokenHistoryError``; or a function of the thread, None if there is none, that
+            returns one of them.
 
     Raises:
         PolicyError: a value that cannot work, such as a template with an unknown field.
@@ -58,8 +71,13 @@ class Policy:
     placeholder: str | Mapping[str, str] | Callable[[OpenCall], str] | None = None
     language: Language = "en"
     placeholder_texts: Collection[str] = ()
+    text_from_record: bool = False
+    window: int | None = None
+    profile: Profile | None = None
+    max_id_len: int | None = None
+    strict_alternation: bool = False
     server_state: bool | None = None
-    mode: Mode = "repair"
+    mode: Mode | Callable[[str | None], Mode] = "repair"
 
     def __post_init__(self) -> None:
         if not callable(self.dangling):
@@ -68,7 +86,13 @@ class Policy:
         _one_of("trailing", self.trailing, ("patch", "leave"))
         _one_of("language", self.language, get_args(Language))
         _one_of("server_state", self.server_state, (None, True, False))
-        _one_of("mode", self.mode, get_args(Mode))
+        _one_of("text_from_record", self.text_from_record, (True, False))
+        _one_of("strict_alternation", self.strict_alternation, (True, False))
+        _one_of("profile", self.profile, (None, *get_args(Profile)))
+        _at_least("window", self.window, 1)
+        _at_least("max_id_len", self.max_id_len, MIN_ID_LENGTH)
+        if not callable(self.mode):
+            _one_of("mode", self.mode, get_args(Mode))
         if not callable(self.in_flight):
             self._set("in_flight", frozenset(_texts("in_flight", self.in_flight)))
         self._set("placeholder_texts", _texts("placeholder_texts", self.placeholder_texts))
@@ -96,6 +120,23 @@ class Policy:
         if callable(self.in_flight):
             return bool(self.in_flight(call_id))
         return call_id in self.in_flight
+
+    def mode_for(self, thread: str | None) -> Mode:
+        """Return the mode for a thread."""
+        if not callable(self.mode):
+            return self.mode
+        chosen = self.mode(thread)
+        _one_of("what the mode function returns", chosen, get_args(Mode))
+        return chosen
+
+    @property
+    def asks_more(self) -> bool:
+        """Whether a history that its format accepts may still need repair."""
+        return (
+            self.profile in ("mistral", "dashscope")
+            or self.max_id_len is not None
+            or self.strict_alternation
+        )
 
     def choose(self, call: OpenCall) -> _Dangling:
         """Return what to do about an open call."""
@@ -135,13 +176,19 @@ class Policy:
             == self.text_for(
                 OpenCall(name=call.name, id=call.id, arguments=call.arguments, cause=cause)
             )
-            for cause in INFERRED_CAUSES
+            for cause in (ALL_CAUSES if self.text_from_record else INFERRED_CAUSES)
         )
 
 
 def _one_of(name: str, value: object, allowed: tuple[Any, ...]) -> None:
     if not any(value is choice or value == choice for choice in allowed):
         raise PolicyError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
+
+
+def _at_least(name: str, value: object, least: int) -> None:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    if value is not None and not (is_number and value >= least):  # type: ignore[operator]
+        raise PolicyError(f"{name} must be a number from {least} up, or None; got {value!r}")
 
 
 def _texts(name: str, values: object) -> tuple[str, ...]:

@@ -29,6 +29,10 @@ USER_BRIDGE: Final[dict[Language, str]] = {
     "en": "(The conversation continues.)",
     "zh": "（对话继续。）",
 }
+ASSISTANT_BRIDGE: Final[dict[Language, str]] = {
+    "en": "(The tool results are noted.)",
+    "zh": "（工具结果已收到。）",
+}
 
 SHIPPED: Final = frozenset(
     text for texts in (NO_RESULT, CUT_OFF, COMPACTED) for text in texts.values()

@@ -23,6 +23,8 @@ class ContentKind(enum.Enum):
 
     PLAIN = "plain"
     REASONING = "reasoning"
+    LED = "led"
+    """What reasoning may lead to, apart from a call: an answer, or an item that the provider ran."""
     BLANK = "blank"
     """Content that the provider refuses because nothing is in it."""
 
@@ -58,6 +60,12 @@ class Call(NamedTuple):
     """Whether a placeholder can be written for its family."""
     pinned: bool
     """Never dropped: it stands beside signed reasoning."""
+    signed: bool
+    """Not dropped while other calls of its turn stay: it carries the signature for them."""
+    family: str
+    """Which kind of result answers it, where a format has several; else empty."""
+    has_bad_item_id: bool
+    """Whether an id of the block itself, apart from the id that pairs call and result, is refused."""
 
 
 class Result(NamedTuple):
@@ -71,6 +79,8 @@ class Result(NamedTuple):
     text: Callable[[], str | None]
     """Its text, read when it is needed; None when it is not text alone."""
     server: bool
+    family: str
+    """The kind of calls it answers, where a format has several; else empty."""
 
 
 Part = Call | Result | Content
@@ -83,6 +93,8 @@ class Message(NamedTuple):
     parts: Sequence[Part]
     empty: bool = False
     """It holds nothing although its format wants something in it."""
+    is_blank: bool = False
+    """It says nothing, which its format takes and some hosts refuse."""
     has_empty_call_list: bool = False
     """It carries an empty list of calls, which its format refuses."""
 
@@ -100,6 +112,14 @@ class Rules:
         stubs_head: a user message at the head that was left empty gets a short text.
         system_needs_user_turn: a system message never stands right behind an assistant turn.
         reasoning_needs_successor: an assistant turn that is not the last never ends in reasoning.
+        reasoning_leads: reasoning is followed by what it led to: a call, a server item or an answer.
+        results_anywhere: a result may stand anywhere behind its call, else right behind its turn.
+        results_lead: results come first in the message they stand in.
+        results_alone: results of several calls stand in one message of their own, in the order of
+            the calls when it is written anew.
+        ids_optional: an id may be missing.
+        alternates: user and assistant take turns, so neighbours of one role are joined.
+        head: what may not stand first: an assistant message with calls, or any.
     """
 
     result_role: Role
@@ -110,15 +130,30 @@ class Rules:
     stubs_head: bool
     system_needs_user_turn: bool
     reasoning_needs_successor: bool
+    reasoning_leads: bool = False
+    results_anywhere: bool = False
+    results_lead: bool = True
+    results_alone: bool = False
+    ids_optional: bool = False
+    alternates: bool = False
+    head: Literal["any", "no_calls", "no_assistant"] = "any"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Transcript:
-    """A history in normal form."""
+    """A history in normal form.
+
+    Attributes:
+        messages: the messages in order.
+        calls: all calls, by number.
+        results: all results, by number.
+        refers_to_server: some of it lies on the provider's server and is only referred to.
+    """
 
     messages: list[Message] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
+    refers_to_server: bool = False
 
     def add_call(
         self,
@@ -132,6 +167,10 @@ class Transcript:
         server: bool = False,
         answerable: bool = True,
         pinned: bool = False,
+        signed: bool = False,
+        key: Hashable = None,
+        family: str = "",
+        has_bad_item_id: bool = False,
     ) -> Call:
         """Return a new call of the message that is being read."""
         usable = usable_id(id)
@@ -140,7 +179,7 @@ class Transcript:
             len(self.messages),
             slot,
             usable,
-            _key(usable, server=server),
+            _key(usable, server=server) if key is None else key,
             name if isinstance(name, str) and name.strip() else "",
             arguments,
             state,
@@ -148,6 +187,9 @@ class Transcript:
             server,
             answerable,
             pinned,
+            signed,
+            family,
+            has_bad_item_id,
         )
         self.calls.append(call)
         return call
@@ -159,6 +201,8 @@ class Transcript:
         id: object,
         text: Callable[[], str | None],
         server: bool = False,
+        key: Hashable = None,
+        family: str = "",
     ) -> Result:
         """Return a new result of the message that is being read."""
         usable = usable_id(id)
@@ -167,9 +211,10 @@ class Transcript:
             len(self.messages),
             slot,
             usable,
-            _key(usable, server=server),
+            _key(usable, server=server) if key is None else key,
             text,
             server,
+            family,
         )
         self.results.append(result)
         return result

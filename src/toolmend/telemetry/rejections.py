@@ -28,6 +28,22 @@ _PATTERNS: Final = tuple(
         r"`?tool_use`? ids? must be unique",
         r"each `?tool_use`? must have a single result",
         r"did not find \d+ `?tool_result`? block",
+        # OpenAI Responses
+        r"no tool output found for [\w ]*call \S+",
+        r"no tool call found for [\w ]*call output with call_id",
+        r"of type ['\"`]?reasoning['\"`]? was provided without its required following item",
+        r"was provided without its required ['\"`]?reasoning['\"`]? item",
+        # Gemini
+        r"number of function response parts (?:is )?equal to the number of function call parts",
+        r"function call turn comes? immediately after a user turn",
+        r"function response turn comes? immediately after a function call turn",
+        # Bedrock
+        r"expected toolresult blocks at messages\.\d+",
+        r"number of toolresult blocks at messages\.\d+\S* exceeds the number of tooluse blocks",
+        # Mistral
+        r"not the same number of function calls and responses",
+        r"unexpected role ['\"`]?\w+['\"`]? after role ['\"`]?(?:tool|assistant)",
+        r"expected last role .{0,60} but got",
     )
 )
 
@@ -52,6 +68,10 @@ def _status(error: BaseException) -> object:
             status = getattr(holder, name, None)
             if isinstance(status, int):
                 return status
+    response = getattr(error, "response", None)
+    if isinstance(response, Mapping):  # botocore keeps a dict there
+        metadata = response.get("ResponseMetadata")
+        return metadata.get("HTTPStatusCode") if isinstance(metadata, Mapping) else None
     return None
 
 

@@ -1,0 +1,64 @@
+"""Parts of Gemini contents, in camelCase as on the wire or in snake_case as in the SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from toolmend.formats.fields import get
+
+ARGS: Final = "args"
+_CAMEL: Final = {
+    "function_call": "functionCall",
+    "function_response": "functionResponse",
+    "thought_signature": "thoughtSignature",
+}
+
+
+def field(part: object, name: str, like: str = "") -> str:
+    """Return how a part spells a field, given in snake_case.
+
+    Args:
+        part: a dict or an object of the SDK.
+        name: the field.
+        like: another field of the part, whose spelling is followed.
+    """
+    known = like or name
+    is_camel = isinstance(part, Mapping) and _CAMEL[known] in part
+    return _CAMEL[name] if is_camel else name
+
+
+def call_in(part: object) -> Any:
+    """Return the function call of a part, None if it has none."""
+    if type(part) is dict:
+        found = part.get("functionCall")
+        return found if found is not None else part.get("function_call")
+    return get(part, field(part, "function_call"))
+
+
+def response_in(part: object) -> Any:
+    """Return the function response of a part, None if it has none."""
+    if type(part) is dict:
+        found = part.get("functionResponse")
+        return found if found is not None else part.get("function_response")
+    return get(part, field(part, "function_response"))
+
+
+def is_signed(part: object) -> bool:
+    """Tell whether a part carries a thought signature."""
+    return bool(get(part, field(part, "thought_signature")))
+
+
+def name_of(item: object) -> str:
+    """Return the name of a call or response, empty when that is no text."""
+    name = get(item, "name")
+    return name if isinstance(name, str) else ""
+
+
+def text_of_response(response: object) -> str | None:
+    """Return the text of a response that is one text alone, as placeholders are; else None."""
+    value = get(response, "response")
+    if not isinstance(value, Mapping) or len(value) != 1:
+        return None
+    [text] = value.values()
+    return text if isinstance(text, str) else None

@@ -1,0 +1,121 @@
+"""Of a long history only parts go the full way; what comes of it is what the full way makes of all."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import toolmend
+from benchmarks.repair_speed import anthropic, bedrock, chat, gemini, responses
+from tests.property.outline import FORMATS
+from tests.property.strategies import seeded
+from toolmend import Policy
+from toolmend.formats import FORMATS as WIRES
+from toolmend.mend import _planned, repair
+from toolmend.mending.plan import make_plan
+from toolmend.segments import MIN_LENGTH, excerpt
+
+POLICIES = (
+    Policy(),
+    Policy(trailing="leave"),
+    Policy(orphans="keep"),
+    Policy(language="zh", in_flight=lambda call_id: call_id.endswith("3")),
+)
+MAKERS = {
+    "openai-chat": chat,
+    "openai-responses": responses,
+    "anthropic": anthropic,
+    "gemini": gemini,
+    "bedrock": bedrock,
+}
+
+
+def told(outcome: toolmend.Repair) -> Any:
+    findings = Counter(
+        (f.kind, f.action, f.index, f.call_id, f.tool_name, f.cause) for f in outcome.findings
+    )
+    edits = [(e.operation, e.index, e.source, e.synthetic) for e in outcome.edits]
+    return outcome.changed, findings, dict(outcome.counts), edits, list(outcome.messages)
+
+
+def agrees(messages: list[Any], format: str, policy: Policy) -> bool:
+    """Compare both ways, and tell whether only a part went the full one."""
+    wire = WIRES[format]
+    if wire.is_legal(messages, policy):
+        return False
+    outcome = repair(messages, format, policy)
+    whole = _planned(messages, wire, make_plan(wire.read(messages), wire.RULES, policy))
+    assert told(outcome) == told(whole)
+    return excerpt(messages, wire, policy) is not None
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_damaged_histories_one_behind_the_other(format: str) -> None:
+    """Ids, names and texts repeat all over the place."""
+    divided = 0
+    for seed in range(60):
+        dice = random.Random(seed)
+        messages: list[Any] = []
+        length = dice.choice((MIN_LENGTH, 80, 140))
+        broken = dice.choice((0.05, 0.2, 0.5))
+        number = 0
+        while len(messages) < length:
+            number += 1
+            part = seeded(seed * 1_000 + number, format, with_policy=False).messages
+            if dice.random() > broken:
+                part = toolmend.repair(part, format).messages
+            messages += part
+        divided += agrees(messages, format, dice.choice(POLICIES))
+    assert divided or format == "gemini", "calls without ids go the full way"
+
+
+@pytest.mark.parametrize("format", MAKERS)
+def test_long_histories_with_some_damage(format: str) -> None:
+    divided = 0
+    for seed in range(60):
+        dice = random.Random(seed)
+        turns = dice.choice((15, 30, 60))
+        skipped = set(dice.sample(range(turns), dice.randrange(4)))
+        messages = MAKERS[format](turns, skipped)
+        for _ in range(dice.randrange(4)):
+            at, to = dice.randrange(len(messages)), dice.randrange(len(messages))
+            damage = dice.choice(("drop", "copy", "move"))
+            message = messages[at] if damage == "copy" else messages.pop(at)
+            if damage != "drop":
+                messages.insert(to, message)
+        divided += agrees(messages, format, dice.choice(POLICIES))
+    assert divided > 30
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Policy(dangling="drop"),
+        Policy(window=100),
+        Policy(server_state=True),
+        Policy(profile="mistral"),
+        Policy(max_id_len=20),
+        Policy(strict_alternation=True),
+    ],
+    ids=["drop", "window", "server state", "profile", "short ids", "strict"],
+)
+def test_policies_that_reach_further_go_the_full_way(policy: Policy) -> None:
+    assert excerpt(chat(40, {3}), WIRES["openai-chat"], policy) is None
+
+
+def test_most_of_a_long_history_stays_out() -> None:
+    for name, make in MAKERS.items():
+        messages = make(250, set(range(0, 250, 10)))
+        found = excerpt(messages, WIRES[name], Policy())
+        assert found is not None
+        assert len(found.messages) < len(messages) / 3, name
+
+
+def test_an_error_names_the_place_in_the_whole_history() -> None:
+    messages = [*chat(40, {3}), {"role": "assistant", "content": None, "tool_calls": "x"}]
+
+    with pytest.raises(toolmend.MalformedHistoryError, match=rf"messages\[{len(messages) - 1}\]"):
+        toolmend.repair(messages)
