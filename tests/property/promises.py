@@ -312,6 +312,8 @@ def legal_stays(sample: Sample, outcome: Repair) -> None:
         finding.kind in ("mixed_result_turn", "colliding_id") for finding in outcome.findings
     ):
         return  # it lets texts stand between responses, and counts uses of an id
+    if any(field(message, "type") == "compaction" for message in sample.messages):
+        return  # it lets reasoning lead to any item that is no result
     if any(field(m, "content") is None for m in sample.messages) and sample.format == ANTHROPIC:
         return  # nor at the type of content
     if sample.format == LANGCHAIN and {f.kind for f in outcome.findings} == {"invalid_arguments"}:
