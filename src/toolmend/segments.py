@@ -114,6 +114,8 @@ def _needed(
     if wire.RULES.ids_unique_in_request:
         broken |= {number for numbers in uses.values() for number in numbers[1:]}
     needed = set(broken)
+    if not wire.begins(messages[0]):
+        needed.add(0)  # what stands first may need what stands behind it
     for number in broken:
         start, end, _ = segments[number]
         try:

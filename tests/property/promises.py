@@ -96,7 +96,7 @@ def has_twin_ids(sample: Sample) -> bool:
 
 
 def is_legal(sample: Sample, outcome: Repair) -> None:
-    if has_twin_ids(sample) or has_mixed_families(sample):
+    if has_twin_ids(sample):
         return
     found = judge(sample, outcome.messages)
     if may_have_odd_ids(outcome):
@@ -124,7 +124,7 @@ def is_legal(sample: Sample, outcome: Repair) -> None:
 
 
 def is_done_once(sample: Sample, outcome: Repair) -> None:
-    if has_twin_ids(sample) or has_mixed_families(sample):
+    if has_twin_ids(sample):
         return
     left = {f.call_id for f in outcome.findings if (f.kind, f.action) == ("orphan_result", "left")}
     if left & {
@@ -213,16 +213,21 @@ def no_signature_is_lost(sample: Sample, outcome: Repair) -> None:
             assert all(event.name in after for event in batch if event.is_signed)
 
 
-def has_mixed_families(sample: Sample) -> bool:
-    """Tell whether calls of one id and turn are of several families: their results are told by order."""
-    families: dict[Any, set[Any]] = {}
-    for item in sample.messages if sample.format == RESPONSES else ():
-        kind = field(item, "type") or ""
-        if kind.endswith("_call"):
-            call_id = field(item, "call_id")
-            key = call_id.strip() if isinstance(call_id, str) else None
-            families.setdefault(key, set()).add(kind)
-    return any(len(kinds) > 1 for kinds in families.values())
+def has_borrowed_ids(sample: Sample) -> bool:
+    """Tell whether Gemini calls with and without ids stand in one history, and a response has both choices.
+
+    Its id is that of a call of another name, its name that of a call without an id: a guess either way.
+    """
+    if sample.format != GEMINI:
+        return False
+    found = list(events(GEMINI, sample.messages))
+    calls = [event for event in found if event.kind == "call"]
+    names: dict[Any, set[str]] = {}
+    for call in calls:
+        names.setdefault(call.id, set()).add(call.tool or call.name)
+    return None in names and any(
+        event.kind == "result" and event.id is not None and event.id in names for event in found
+    )
 
 
 def placeholder_texts(sample: Sample) -> Collection[str]:
@@ -339,6 +344,8 @@ def keeps_its_promises(sample: Sample) -> Repair:
         is_named = not any(f.kind == "nameless_call" for f in outcome.findings)
         if is_named and not (sample.format == GEMINI and _may_doubt(sample)):
             is_done_once(sample, outcome)
+        return outcome
+    if has_borrowed_ids(sample):
         return outcome
     is_done_once(sample, outcome)
     is_legal(sample, outcome)

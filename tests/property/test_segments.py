@@ -114,6 +114,29 @@ def test_most_of_a_long_history_stays_out() -> None:
         assert len(found.messages) < len(messages) / 3, name
 
 
+def test_a_history_that_begins_within_a_turn_keeps_what_belongs_together() -> None:
+    """Only the last call is open; the first has its result."""
+    messages: list[Any] = [
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}}],
+        },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "a", "content": "1"}],
+        },
+        *({"role": "user", "content": f"text {n}"} for n in range(MIN_LENGTH)),
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "z", "name": "f", "input": {}}],
+        },
+    ]
+    outcome = repair(messages, "anthropic")
+
+    assert [finding.call_id for finding in outcome.findings] == ["z"]
+    assert agrees(messages, "anthropic", Policy())
+
+
 def test_an_error_names_the_place_in_the_whole_history() -> None:
     messages = [*chat(40, {3}), {"role": "assistant", "content": None, "tool_calls": "x"}]
 

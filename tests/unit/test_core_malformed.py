@@ -240,18 +240,24 @@ def cases() -> Iterator[Any]:
             )
 
 
-@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 @pytest.mark.parametrize(("format", "make"), list(cases()))
 def test_it_is_mended_or_refused_in_one_line(
-    format: str | None, make: Callable[[], list[Any]], policy: toolmend.Policy | None
+    format: str | None, make: Callable[[], list[Any]]
+) -> None:
+    for name, policy in POLICIES.items():
+        with_policy(format, make, policy, name)
+
+
+def with_policy(
+    format: str | None, make: Callable[[], list[Any]], policy: toolmend.Policy | None, name: str
 ) -> None:
     messages = make()
     items = list(messages)
     outcome, refusal = attempt(messages, format, policy)
     if outcome is not None:
-        assert toolmend.check(messages, format=format, policy=policy) == outcome.findings
+        assert toolmend.check(messages, format=format, policy=policy) == outcome.findings, name
         again = toolmend.repair(outcome.messages, format=format or outcome.format, policy=policy)
-        assert policy is not None or again.messages is outcome.messages
+        assert policy is not None or again.messages is outcome.messages, name
     else:
         text = str(refusal)
         assert "\n" not in text

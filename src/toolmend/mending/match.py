@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import partial
@@ -112,7 +112,7 @@ def _settle(group: _Group, found: Match, is_placeholder: IsPlaceholder) -> None:
     if missing:
         chosen += [result for result in results if result.number in made_up][:missing]
         chosen.sort(key=lambda result: result.number)
-    for call, result in zip(calls, chosen, strict=False):
+    for call, result in _pairs(calls, chosen):
         found.own(call, result)
     for result in results:
         if result.number not in found.owners:
@@ -122,6 +122,24 @@ def _settle(group: _Group, found: Match, is_placeholder: IsPlaceholder) -> None:
             found.spares[result.number] = (
                 "superseded_placeholder" if is_superseded else "duplicate_result"
             )
+
+
+def _pairs(calls: list[Call], results: list[Result]) -> list[tuple[Call, Result]]:
+    """Pair by family first, where calls of one id have several, and then by order."""
+    if len({call.family for call in calls}) == 1:
+        return list(zip(calls, results, strict=False))
+    waiting: dict[str, deque[Result]] = defaultdict(deque)
+    for result in results:
+        waiting[result.family].append(result)
+    pairs: list[tuple[Call, Result]] = []
+    left: list[Call] = []
+    for call in calls:
+        if waiting[call.family]:
+            pairs.append((call, waiting[call.family].popleft()))
+        else:
+            left.append(call)
+    others = sorted(result for queue in waiting.values() for result in queue)
+    return [*pairs, *zip(left, others, strict=False)]
 
 
 def _without_copies(calls: list[Call], found: Match) -> list[Call]:
