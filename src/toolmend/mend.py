@@ -14,11 +14,13 @@ from toolmend.mending.frozen import FrozenMapping
 from toolmend.mending.layout import Slot
 from toolmend.mending.plan import Plan, make_plan
 from toolmend.mending.policy import DEFAULT_POLICY, Policy
+from toolmend.mending.transcript import Transcript
 from toolmend.mending.window import window_start
 from toolmend.segments import Excerpt, excerpt
 
 Operation = Literal["insert", "remove", "move", "replace"]
 UNKNOWN_FORMAT: Final = "unknown"
+_MAX_STEPS_BACK: Final = 4
 _NO_CAUSES: Final[Mapping[str, Cause]] = FrozenMapping({})
 _NO_COUNTS: Final[Mapping[str, int]] = FrozenMapping(dict.fromkeys(MAIN_COUNTERS, 0))
 
@@ -160,15 +162,15 @@ def _mend(
         return Repair(messages=messages, changed=False)
     if not policy.asks_more and wire.is_legal(messages, policy):
         return Repair(messages=messages, changed=False, format=wire.NAME)
-    found = excerpt(messages, wire, policy)
-    if found is not None:
-        plan = make_plan(wire.read(found.messages), wire.RULES, policy, causes, found.other_ids)
-        if found.can_expand(plan):
-            return _expanded(messages, found, wire, plan)
+    part = excerpt(messages, wire, policy)
+    if part is not None:
+        plan = make_plan(wire.read(part.messages), wire.RULES, policy, causes, part.other_ids)
+        if part.can_expand(plan):
+            return _expanded(messages, part, wire, plan)
     transcript = wire.read(messages)
-    start = window_start(transcript, wire.RULES, policy)
-    if start:
-        return _behind(messages, start, wire, policy, causes)
+    windowed = _windowed(messages, transcript, wire, policy, causes)
+    if windowed is not None:
+        return windowed
     return _planned(messages, wire, make_plan(transcript, wire.RULES, policy, causes))
 
 
@@ -204,18 +206,37 @@ def _expanded(messages: Sequence[object], found: Excerpt, wire: Format, plan: Pl
     )
 
 
-def _behind(
+def _windowed(
     messages: Sequence[object],
-    start: int,
+    transcript: Transcript,
     wire: Format,
     policy: Policy,
     causes: Mapping[str, Cause],
-) -> Repair:
-    """Mend what stands from an index on, and pass what stands before it."""
+) -> Repair | None:
+    """Mend what the policy's window shows, and pass what stands before it; None to look at all."""
     # What comes first there is not the head of the history.
     rules = replace(wire.RULES, stubs_head=False, head="any")
-    seen = list(messages[start:])
-    found = _planned(seen, wire, make_plan(wire.read(seen), rules, policy, causes))
+    for _ in range(_MAX_STEPS_BACK):
+        start = window_start(transcript, wire.RULES, policy)
+        if not start:
+            break
+        seen = list(messages[start:])
+        part = wire.read(seen)
+        part.refers_to_server = transcript.refers_to_server
+        ids = {call.id for call in transcript.calls if call.message < start}
+        ids |= {result.id for result in transcript.results if result.message < start}
+        plan = make_plan(part, rules, policy, causes, ids)
+        last, first = transcript.messages[start - 1 : start + 1]
+        makes_neighbours = plan.slots and plan.slots[0].role == last.role != first.role
+        if not (rules.alternates and makes_neighbours):
+            return _shifted(messages, start, _planned(seen, wire, plan))
+        # What leaves at the cut makes neighbours of one role: look at what stands before, too.
+        policy = replace(policy, window=len(messages) - start + 1)
+    return None
+
+
+def _shifted(messages: Sequence[object], start: int, found: Repair) -> Repair:
+    """Return the repair of the end of a history as one of the whole."""
     findings = tuple(
         finding if finding.index < 0 else replace(finding, index=finding.index + start)
         for finding in found.findings

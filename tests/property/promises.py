@@ -9,7 +9,7 @@ from typing import Any
 
 import toolmend
 from tests.property.damage import PLACEHOLDERS
-from tests.property.outline import ANTHROPIC, GEMINI, LANGCHAIN, RESPONSES
+from tests.property.outline import ANTHROPIC, GEMINI, LANGCHAIN
 from tests.property.reading import (
     Event,
     answers,

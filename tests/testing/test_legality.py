@@ -6,7 +6,7 @@ import ast
 import contextlib
 import functools
 import sys
-import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from openai.types.chat import ChatCompletionMessage, ChatCompletionMessageFuncti
 from openai.types.responses import ResponseFunctionToolCall
 
 import toolmend.testing
+from tests.property.test_linear_time import executed_lines
 from toolmend.testing import assert_legal, problems
 from toolmend.testing.strict import Profile
 
@@ -428,11 +429,13 @@ def bedrock_history(size):
     "build",
     [chat_history, anthropic_history, responses_history, gemini_history, bedrock_history],
 )
-def test_time_is_linear(build):
-    known_format, history = build(20_000)
-    start = time.perf_counter()
-    problems(history, format=known_format)
-    assert time.perf_counter() - start < 10
+def test_work_grows_with_the_history(build):
+    """Ten times the history costs about ten times the work, counted in executed lines."""
+    few, many = (
+        executed_lines(partial(problems, history, format=known_format))
+        for known_format, history in (build(60), build(600))
+    )
+    assert many <= 12 * few
 
 
 def test_the_public_names():

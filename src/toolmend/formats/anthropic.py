@@ -50,6 +50,7 @@ RULES: Final = Rules(
     stubs_head=True,
     system_needs_user_turn=True,
     reasoning_needs_successor=True,
+    write_arguments=as_object,
 )
 _ROLES: Final[dict[str, Role]] = {"user": "user", "assistant": "assistant", "system": "system"}
 _ERROR_BLOCKS: Final = {

@@ -44,6 +44,7 @@ RULES: Final = Rules(
     results_lead=False,
     alternates=True,
     head="no_assistant",
+    write_arguments=as_object,
 )
 _ROLES: Final[dict[str, Role]] = {"user": "user", "assistant": "assistant"}
 _CALL: Final = "toolUse"

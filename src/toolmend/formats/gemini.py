@@ -15,8 +15,10 @@ from toolmend.formats.fields import get, malformed, replaced
 from toolmend.formats.gemini_pairs import result_keys
 from toolmend.formats.gemini_parts import (
     ARGS,
+    ITSELF,
     call_in,
     field,
+    has_parts,
     is_signed,
     name_of,
     response_in,
@@ -55,10 +57,12 @@ RULES: Final = Rules(
     results_alone=True,
     ids_optional=True,
     head="no_calls",
+    write_arguments=as_object,
 )
 _ROLES: Final[dict[object, Role]] = {
     "user": "user",
     "function": "user",
+    "tool": "user",  # as the SDK's own samples have it
     "model": "assistant",
     None: "user",
 }
@@ -201,6 +205,12 @@ def _read_content(
     known = _ROLES.get(role, "unknown") if role is None or isinstance(role, str) else "unknown"
     if known == "unknown":
         return Message(known, ())
+    if not has_parts(message):
+        # The SDK takes single parts, files and what it can turn into them, as words of the user.
+        is_call = call_in(message) is not None
+        known = "assistant" if is_call else "user"
+        part = _read_part(transcript, (index, ITSELF), message, role=known, keys=keys)
+        return Message(known, (part,))
     parts = get(message, "parts")
     if parts is not None and not isinstance(parts, list | tuple):
         raise malformed(NAME, index, f"has parts of type {type(parts).__name__}", "make it a list")
@@ -251,8 +261,13 @@ def _read_part(
 
 def calls_of(message: object) -> list[CallFacts] | None:
     """Return the calls of a content of the model, None for any other content."""
-    if isinstance(message, str) or get(message, "role") != "model":
+    if isinstance(message, str):
         return None
+    if get(message, "role") != "model":
+        alone = None if has_parts(message) else call_in(message)
+        if alone is None:
+            return None
+        return [CallFacts(get(alone, "name"), usable_id(get(alone, "id")), get(alone, ARGS))]
     parts = get(message, "parts")
     calls = [call_in(part) for part in parts] if isinstance(parts, list | tuple) else []
     return [
@@ -275,7 +290,7 @@ def begins(message: object) -> bool:
 def write(messages: Sequence[object], plan: Plan, slot: Slot) -> object:
     """Write one changed or new content of the mended history."""
     parts = [_write_part(messages, plan, part) for part in slot.parts or ()]
-    if slot.source is None or isinstance(messages[slot.source], str):
+    if slot.source is None or not has_parts(messages[slot.source]):
         return {"role": _WIRE_ROLES[slot.role], "parts": parts}
     return replaced(messages[slot.source], {"parts": parts})
 
@@ -328,5 +343,5 @@ def _part_at(messages: Sequence[object], part: Any) -> object:
     message = messages[part.message]
     if isinstance(message, str):
         return {"text": message}
-    found: object = get(message, "parts")[part.slot]
+    found: object = message if part.slot == ITSELF else get(message, "parts")[part.slot]
     return found

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from toolmend.formats.fields import get
-from toolmend.formats.gemini_parts import call_in, name_of, response_in
+from toolmend.formats.gemini_parts import ITSELF, call_in, has_parts, name_of, response_in
 from toolmend.mending.transcript import usable_id
 
 if TYPE_CHECKING:
@@ -125,17 +125,21 @@ def result_keys(messages: Sequence[object]) -> Mapping[_Place, Hashable]:
 def _continues(messages: Sequence[object], latest: int, index: int) -> bool:
     """Tell whether calls belong to the same turn: nothing but contents of the model lies between."""
     return latest >= 0 and all(
-        get(message, "role") == "model" for message in messages[latest + 1 : index]
+        get(message, "role") == "model" or (not has_parts(message) and call_in(message) is not None)
+        for message in messages[latest + 1 : index]
     )
 
 
 def _blocks(messages: Sequence[object]) -> Iterator[tuple[_Place, object, object]]:
     for index, message in enumerate(messages):
-        parts = None if isinstance(message, str) else get(message, "parts")
+        if isinstance(message, str):
+            continue
+        is_alone = not has_parts(message)
+        parts = (message,) if is_alone else get(message, "parts")
         if not isinstance(parts, list | tuple):
             continue
-        is_model = get(message, "role") == "model"
-        for slot, part in enumerate(parts):
+        is_model = is_alone or get(message, "role") == "model"
+        for slot, part in enumerate(parts, ITSELF if is_alone else 0):
             call = call_in(part) if is_model else None
             response = response_in(part)
             if call is not None or response is not None:

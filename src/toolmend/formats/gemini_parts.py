@@ -8,6 +8,8 @@ from typing import Any, Final
 from toolmend.formats.fields import get
 
 ARGS: Final = "args"
+ITSELF: Final = -1
+"""The slot of a part that stands in the list without a content around it."""
 _CAMEL: Final = {
     "function_call": "functionCall",
     "function_response": "functionResponse",
@@ -26,6 +28,11 @@ def field(part: object, name: str, like: str = "") -> str:
     known = like or name
     is_camel = isinstance(part, Mapping) and _CAMEL[known] in part
     return _CAMEL[name] if is_camel else name
+
+
+def has_parts(item: object) -> bool:
+    """Tell whether an item of a list is a content, and not a part that stands alone."""
+    return "parts" in item if isinstance(item, Mapping) else hasattr(item, "parts")
 
 
 def call_in(part: object) -> Any:

@@ -30,6 +30,7 @@ RULES: Final = Rules(
     stubs_head=False,
     system_needs_user_turn=False,
     reasoning_needs_successor=False,
+    write_arguments=as_text,
 )
 _ROLES: Final[dict[str, Role]] = {
     "system": "system",

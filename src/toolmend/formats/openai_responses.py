@@ -61,6 +61,7 @@ RULES: Final = Rules(
     reasoning_needs_successor=False,
     reasoning_leads=True,
     results_anywhere=True,
+    write_arguments=as_text,
 )
 # An answer ends a run of calls, so it is no part of the turn that the calls make up.
 _ROLES: Final[dict[str, Role]] = {

@@ -20,7 +20,7 @@ _ANTHROPIC_BLOCKS: Final = frozenset(
 _RESPONSES_BLOCKS: Final = frozenset(("input_text", "input_image", "input_file", "output_text"))
 _FOREIGN_KEYS: Final = frozenset(("type", "kind", "part_kind"))
 """By which agent frameworks tell parts apart; Gemini's have none of them."""
-_GEMINI_ROLES: Final = (None, "user", "model", "function")
+_GEMINI_ROLES: Final = (None, "user", "model", "function", "tool")
 
 _FOREIGN: Final = "foreign"
 _PLAIN: Final = "plain"

@@ -107,7 +107,7 @@ def find_renames(
     shape: IdShape,
     *,
     open_calls: Collection[int],
-    other_ids: Iterable[str],
+    other_ids: Iterable[str | None],
 ) -> dict[int, tuple[Kind, str]]:
     """Return, for each call whose id must change, the reason and the new id.
 

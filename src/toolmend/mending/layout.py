@@ -100,6 +100,23 @@ def lay_out(draft: Draft, misplaced: Sequence[Result], rewritten: set[int]) -> l
     return slots
 
 
+def keep_turns_apart(draft: Draft) -> None:
+    """End a turn where a placeholder leaves because its real result comes in there.
+
+    Else the messages of the model before and behind it would become one turn, and the result would
+    seem to stand where it belongs.
+    """
+    messages = draft.transcript.messages
+    for number, kind in draft.match.spares.items():
+        if kind != "superseded_placeholder":
+            continue
+        index = draft.transcript.results[number].message - 1
+        while index >= 0 and messages[index].role == draft.rules.result_role:
+            index -= 1
+        if index >= 0 and messages[index].role == "assistant":
+            draft.cuts.add(index)
+
+
 def cut_turns(draft: Draft) -> None:
     """End a turn behind its calls where their results come in and more of the turn stands behind.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from toolmend.mending.draft import Draft, is_placeholder
 from toolmend.mending.findings import Cause, Finding, Kind, count
 from toolmend.mending.ids import IdShape, find_renames
-from toolmend.mending.layout import Placeholder, Slot, cut_turns, lay_out
+from toolmend.mending.layout import Placeholder, Slot, cut_turns, keep_turns_apart, lay_out
 from toolmend.mending.match import match
 from toolmend.mending.open_calls import decide_open_calls
 from toolmend.mending.policy import OpenCall, Policy
@@ -26,7 +26,7 @@ from toolmend.mending.transcript import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,7 @@ class Plan:
         stripped: numbers of calls whose block loses an id of its own.
         retyped: number of a result -> the call whose kind of result it becomes.
         policy: chooses the texts of placeholders.
+        write_arguments: how arguments that are not as the format wants them are written.
     """
 
     findings: tuple[Finding, ...]
@@ -54,6 +55,7 @@ class Plan:
     stripped: frozenset[int]
     retyped: Mapping[int, Call]
     policy: Policy
+    write_arguments: Callable[[object], object]
 
     def id_of(self, call: Call) -> str:
         """Return the id that a call has in the mended history."""
@@ -62,11 +64,14 @@ class Plan:
     def text_of(self, placeholder: Placeholder) -> str:
         """Return the text of a made-up result."""
         call = placeholder.call
+        arguments = call.arguments
+        if call.number in self.fixed_arguments:
+            arguments = self.write_arguments(arguments)  # as it will be read the next time
         return self.policy.text_for(
             OpenCall(
                 name=call.name,
                 id=self.id_of(call),
-                arguments=call.arguments,
+                arguments=arguments,
                 cause=placeholder.cause,
             )
         )
@@ -77,7 +82,7 @@ def make_plan(
     rules: Rules,
     policy: Policy,
     causes: Mapping[str, Cause] = MappingProxyType({}),
-    other_ids: Collection[str] = (),
+    other_ids: Collection[str | None] = (),
 ) -> Plan:
     """Decide what to do about a history. Pure: the same input gives the same plan in any process.
 
@@ -114,6 +119,7 @@ def make_plan(
     _judge_messages(draft)
     _judge_calls(draft)
     _judge_spares(draft)
+    keep_turns_apart(draft)
     drop_unanswerable(draft)
     _drop_empty_end(draft)
     decide_open_calls(draft)
@@ -141,6 +147,7 @@ def make_plan(
         stripped=stripped,
         retyped=retyped,
         policy=policy,
+        write_arguments=rules.write_arguments,
     )
 
 
@@ -210,7 +217,7 @@ def _judge_spares(draft: Draft) -> None:
             draft.find(kind, "removed", result=result)
 
 
-def _rename(draft: Draft, other_ids: Collection[str]) -> dict[int, str]:
+def _rename(draft: Draft, other_ids: Collection[str | None]) -> dict[int, str]:
     turns = draft.turns()
     open_calls = {
         call.number

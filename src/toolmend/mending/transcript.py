@@ -119,6 +119,7 @@ class Rules:
             the calls when it is written anew.
         ids_optional: an id may be missing.
         alternates: user and assistant take turns, so neighbours of one role are joined.
+        write_arguments: how arguments that are not as the format wants them are written.
         head: what may not stand first: an assistant message with calls, or any.
     """
 
@@ -136,6 +137,7 @@ class Rules:
     results_alone: bool = False
     ids_optional: bool = False
     alternates: bool = False
+    write_arguments: Callable[[object], object] = lambda arguments: arguments
     head: Literal["any", "no_calls", "no_assistant"] = "any"
 
 

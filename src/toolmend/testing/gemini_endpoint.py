@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from toolmend.testing.numbering import Numbering
     from toolmend.testing.replies import JsonObject, Reply
 
-_ROLES = (None, "user", "model", "function")
+_ROLES = (None, "user", "model", "function", "tool")
 _STATUSES = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",

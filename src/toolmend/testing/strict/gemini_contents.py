@@ -25,7 +25,7 @@ _NO_DATA = (
     "mediaResolution",
     "media_resolution",
 )
-_USER_ROLES = (None, "user", "function")
+_USER_ROLES = (None, "user", "function", "tool")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
