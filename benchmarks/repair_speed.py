@@ -238,10 +238,30 @@ def reused(turns: int, skip: set[int]) -> History:
     return history
 
 
+def chat_loop(turns: int, skip: set[int]) -> History:
+    """One question, and an agent that calls and calls."""
+    whole = chat(turns, skip)
+    return whole[:1] + [
+        message
+        for message in whole
+        if message["role"] != "user" and message.get("content") != "It is sunny."
+    ]
+
+
+def anthropic_loop(turns: int, skip: set[int]) -> History:
+    return [
+        message
+        for number, message in enumerate(anthropic(turns, skip))
+        if number == 0 or number % 4 in (1, 2)
+    ]
+
+
 SUBJECTS = (
     Subject("openai-chat", "openai-chat", chat, chat_floor),
     Subject("no calls", "openai-chat", talk, flat_floor, FLAT_LIMIT, has_calls=False),
     Subject("one id reused", "openai-chat", reused, chat_floor),
+    Subject("chat agent loop", "openai-chat", chat_loop, chat_floor, per_turn=2),
+    Subject("anthropic loop", "anthropic", anthropic_loop, anthropic_floor, per_turn=2),
     Subject("openai-responses", "openai-responses", responses, responses_floor),
     Subject("anthropic", "anthropic", anthropic, anthropic_floor),
     Subject("gemini", "gemini", gemini, gemini_floor),

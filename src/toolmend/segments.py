@@ -1,12 +1,14 @@
 """Segments: of a long broken history only the parts that are not plainly legal go the full way.
 
-A segment begins where the user speaks and answers nothing. Most segments of a history are legal by
-themselves; of a run of those, the first and the last message stand for all when the rest is planned. What
-comes of it is what the full way makes of the whole history; the tests compare the two.
+A segment begins where the user speaks and answers nothing, and where the model speaks on behind results.
+Most segments of a history are legal by themselves; of a run of those, what stands at its two ends stands for
+all when the rest is planned. What comes of it is what the full way makes of the whole history; the tests
+compare the two.
 """
 
 from __future__ import annotations
 
+import enum
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -39,37 +41,56 @@ class Excerpt:
         messages: the excerpt.
         sources: where each of them stands in the whole history.
         skipped: index in the excerpt -> how many messages are left out behind it.
+        pairs: those of them that are cut off from the message behind, with which they stood together.
         other_ids: ids in what is left out, which new ids must not meet.
     """
 
     messages: list[object] = field(default_factory=list)
     sources: list[int] = field(default_factory=list)
     skipped: dict[int, int] = field(default_factory=dict)
+    pairs: set[int] = field(default_factory=set)
     other_ids: set[str] = field(default_factory=set)
 
     def can_expand(self, plan: Plan) -> bool:
-        """Tell whether the messages around what is left out still stand side by side."""
+        """Tell whether the messages around what is left out stand where they stood."""
+        kept = {slot.source: slot for slot in plan.slots if not slot.is_moved}
         follows = {
             before.source: behind.source
             for before, behind in pairwise(plan.slots)
             if not before.is_moved and not behind.is_moved
         }
-        return all(follows.get(index) == index + 1 for index in self.skipped)
+        for index in self.skipped:
+            if index in self.pairs:
+                if follows.get(index) != index + 1:
+                    return False
+            elif index not in kept or kept[index].parts is not None:
+                return False
+        return True
 
     def take(self, messages: Sequence[object], start: int, end: int) -> None:
         """Add a part of the history."""
         self.messages.extend(messages[start:end])
         self.sources.extend(range(start, end))
 
+    def skip(self, count: int) -> None:
+        """Leave messages out behind what was taken last."""
+        if count:
+            self.skipped[len(self.messages) - 1] = count
+
 
 def excerpt(messages: Sequence[object], wire: Format, policy: Policy) -> Excerpt | None:
     """Return what of a history has to be looked at; None when all of it has to be."""
     if len(messages) < MIN_LENGTH or not _is_plain(policy):
         return None
-    starts = [index for index, message in enumerate(messages) if index and wire.begins(message)]
-    # With the message behind it: some things are legal at the end of a history alone.
+    kinds = [_Kind.of(message, wire) for message in messages]
+    starts = [
+        index
+        for index in range(1, len(messages))
+        if kinds[index] is _Kind.USER
+        or (kinds[index].is_of_model and kinds[index - 1] is _Kind.RESULT)
+    ]
     segments = [
-        _Segment(start, end, wire.is_legal(messages[start : end + 1], policy))
+        _Segment(start, end, wire.is_legal(_alone(messages, start, end, kinds, wire), policy))
         for start, end in pairwise([0, *starts, len(messages)])
     ]
     keys = [_ids_of_calls(messages[start:end], wire) for start, end, _ in segments]
@@ -78,7 +99,42 @@ def excerpt(messages: Sequence[object], wire: Format, policy: Policy) -> Excerpt
     needed = _needed(messages, segments, keys, wire)
     if needed is None or len(needed) == len(segments):
         return None
-    return _without_the_rest(messages, segments, keys, needed, wire)
+    if kinds[0] is not _Kind.USER:
+        needed.add(0)  # what stands first may need what stands behind it
+    return _without_the_rest(messages, segments, keys, needed, kinds)
+
+
+class _Kind(enum.Enum):
+    """What a message is to its neighbours."""
+
+    USER = "the user speaks and answers nothing"
+    ANSWER = "the model speaks and calls nothing"
+    CALLS = "the model calls"
+    RESULT = "results, or whatever else"
+
+    @property
+    def is_of_model(self) -> bool:
+        return self is _Kind.ANSWER or self is _Kind.CALLS
+
+    @classmethod
+    def of(cls, message: object, wire: Format) -> _Kind:
+        calls = wire.calls_of(message)
+        if calls is not None:
+            return cls.CALLS if calls else cls.ANSWER
+        return cls.USER if wire.begins(message) else cls.RESULT
+
+
+def _alone(
+    messages: Sequence[object], start: int, end: int, kinds: Sequence[_Kind], wire: Format
+) -> Sequence[object]:
+    """Return a segment as a history of its own, that is legal if the segment is where it stands."""
+    # With what the user says behind it: some things are legal at the end of a history alone.
+    is_followed = end < len(messages) and kinds[end] is _Kind.USER
+    part = messages[start : end + is_followed]
+    if not kinds[start].is_of_model or wire.RULES.head == "any":
+        return part
+    opener = next((m for m, kind in zip(messages, kinds, strict=True) if kind is _Kind.USER), None)
+    return part if opener is None else [opener, *part]
 
 
 def _is_plain(policy: Policy) -> bool:
@@ -109,13 +165,11 @@ def _needed(
     broken = {number for number, segment in enumerate(segments) if not segment.is_legal}
     uses: dict[object, list[int]] = {}
     for number, ids in enumerate(keys):
-        for call_id in ids:
+        for call_id in {*ids, *(str(each).strip() for each in ids)}:
             uses.setdefault(call_id, []).append(number)
     if wire.RULES.ids_unique_in_request:
         broken |= {number for numbers in uses.values() for number in numbers[1:]}
     needed = set(broken)
-    if not wire.begins(messages[0]):
-        needed.add(0)  # what stands first may need what stands behind it
     for number in broken:
         start, end, _ = segments[number]
         try:
@@ -144,7 +198,7 @@ def _without_the_rest(
     segments: Sequence[_Segment],
     keys: Sequence[set[object]],
     needed: set[int],
-    wire: Format,
+    kinds: Sequence[_Kind],
 ) -> Excerpt:
     found = Excerpt()
     number = 0
@@ -157,13 +211,27 @@ def _without_the_rest(
         while number < len(segments) and number not in needed:
             found.other_ids.update(str(call_id) for call_id in keys[number])
             number += 1
-        start, (last, end, _) = segments[first].start, segments[number - 1]
-        if wire.calls_of(messages[end - 1]) == []:
-            last = end - 1  # an answer without calls: nothing before it belongs to it
-        if last > start + 1:
-            found.take(messages, start, start + 1)
-            found.skipped[len(found.messages) - 1] = last - start - 1
-            found.take(messages, last, end)
-        else:
-            found.take(messages, start, end)
+        _take_ends(found, messages, segments[first:number], kinds)
     return found
+
+
+def _take_ends(
+    found: Excerpt, messages: Sequence[object], run: Sequence[_Segment], kinds: Sequence[_Kind]
+) -> None:
+    """Add what stands for a run of legal segments: what their neighbours can see of it."""
+    (start, first_end, _), (last, end, _) = run[0], run[-1]
+    if kinds[start] is _Kind.USER:
+        first_end = start + 1
+    elif kinds[first_end - 1] is kinds[end - 1] is _Kind.RESULT:
+        # It begins and ends as the whole run does.
+        found.take(messages, start, first_end)
+        found.skip(end - first_end)
+        return
+    if kinds[end - 1] is _Kind.ANSWER:
+        last = end - 1  # nothing before it belongs to it
+    last = max(last, first_end)
+    found.take(messages, start, first_end)
+    if last > first_end:
+        found.pairs.add(len(found.messages) - 1)
+    found.skip(last - first_end)
+    found.take(messages, last, end)

@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 import toolmend
-from benchmarks.repair_speed import anthropic, bedrock, chat, gemini, responses
+from benchmarks.repair_speed import (
+    anthropic,
+    anthropic_loop,
+    bedrock,
+    chat,
+    chat_loop,
+    gemini,
+    responses,
+)
 from tests.property.outline import FORMATS
 from tests.property.strategies import seeded
 from toolmend import Policy
@@ -72,14 +80,17 @@ def test_damaged_histories_one_behind_the_other(format: str) -> None:
     assert divided or format == "gemini", "calls without ids go the full way"
 
 
-@pytest.mark.parametrize("format", MAKERS)
-def test_long_histories_with_some_damage(format: str) -> None:
+@pytest.mark.parametrize(
+    ("format", "make"),
+    [*MAKERS.items(), ("openai-chat", chat_loop), ("anthropic", anthropic_loop)],
+)
+def test_long_histories_with_some_damage(format: str, make: Any) -> None:
     divided = 0
     for seed in range(60):
         dice = random.Random(seed)
-        turns = dice.choice((15, 30, 60))
+        turns = dice.choice((25, 40, 60))
         skipped = set(dice.sample(range(turns), dice.randrange(4)))
-        messages = MAKERS[format](turns, skipped)
+        messages = make(turns, skipped)
         for _ in range(dice.randrange(4)):
             at, to = dice.randrange(len(messages)), dice.randrange(len(messages))
             damage = dice.choice(("drop", "copy", "move"))

@@ -176,3 +176,40 @@ def test_a_new_id_in_a_window_meets_none_before_it() -> None:
 
     assert mended[5]["content"][0]["id"] not in {new, "a b"}
     assert problems(mended, format="anthropic") == []
+
+
+def fc(call_id: str) -> dict[str, Any]:
+    return {"type": "function_call", "call_id": call_id, "name": "f", "arguments": "{}"}
+
+
+GO = {"type": "message", "role": "user", "content": "go"}
+
+
+@pytest.mark.parametrize("kind", ["web_search_call", "mcp_call", "mcp_approval_request", "program"])
+def test_calls_beside_hosted_items_are_of_one_answer(kind: str) -> None:
+    history = [GO, fc("a"), {"type": kind, "id": "x_1"}, fc("b")]
+    left = toolmend.repair(history, policy=Policy(trailing="leave"))
+    assert left.messages is history
+    assert [finding.kind for finding in left.findings] == ["pending_call"] * 2
+
+    mended = toolmend.repair(history).messages
+    assert [item.get("type") for item in mended[-3:]] == [
+        *("function_call", "function_call_output", "function_call_output")
+    ]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"type": "program", "id": "p_1"},
+        {"type": "compaction", "encrypted_content": "x"},
+        {"type": "additional_tools", "tools": []},
+        {"id": "msg_1"},
+    ],
+    ids=["program", "compaction", "tools", "reference"],
+)
+def test_items_of_the_newest_sdk_are_recognised(item: dict[str, Any]) -> None:
+    outcome = toolmend.repair([item, GO, fc("a"), GO])
+
+    assert outcome.format == "openai-responses"
+    assert outcome.counts["patched"] == 1

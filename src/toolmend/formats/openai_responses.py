@@ -18,6 +18,7 @@ from toolmend.formats.responses_items import (
     COMPUTER,
     CUSTOM,
     FUNCTION,
+    HOSTED,
     LOCAL_SHELL,
     MESSAGE,
     NOT_LED,
@@ -158,6 +159,8 @@ def _read_item(transcript: Transcript, index: int, item: object) -> Message:
         return Message("tool", (result,))
     if kind == REASONING:
         return Message("assistant", (transcript.content(0, ContentKind.REASONING),))
+    if kind in HOSTED:  # of the same answer as the calls beside it
+        return Message("assistant", (transcript.content(0, ContentKind.LED),))
     if kind != MESSAGE:
         is_led = kind not in NOT_LED
         return Message(
@@ -211,7 +214,9 @@ def calls_of(message: object) -> list[CallFacts] | None:
     if family is not None:
         call_id = usable_id(get(message, "call_id"))
         return [CallFacts(_name(message, family), call_id, _arguments(message, family))]
-    if kind == REASONING or (kind == MESSAGE and get(message, "role") == "assistant"):
+    if kind == REASONING or kind in HOSTED:
+        return []
+    if kind == MESSAGE and get(message, "role") == "assistant":
         return []
     return None
 

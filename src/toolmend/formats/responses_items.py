@@ -45,18 +45,29 @@ BY_RESULT: Final[Mapping[str | None, Family]] = {family.result: family for famil
 REASONING: Final = "reasoning"
 REFERENCE: Final = "item_reference"
 MESSAGE: Final = "message"
-_OTHER_ITEMS: Final = frozenset(
-    (MESSAGE, REASONING, REFERENCE, "mcp_list_tools", "mcp_approval_request", "compaction")
-) | {"mcp_approval_response", "tool_search_output"}
+HOSTED: Final = frozenset(
+    (
+        *("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call"),
+        *("mcp_call", "mcp_list_tools", "mcp_approval_request", "tool_search_call", "program"),
+    )
+)
+"""Items that the model makes and that the client does not answer."""
+_OTHER_ITEMS: Final = HOSTED | {
+    *(MESSAGE, REASONING, REFERENCE, "compaction", "compaction_trigger"),
+    *("additional_tools", "configuration_update", "mcp_approval_response"),
+    *("program_output", "tool_search_output"),
+}
 NOT_LED: Final = frozenset(("mcp_approval_response", "compaction", REFERENCE))
 """Items without a role that reasoning does not lead to."""
 
 
 def type_of(item: object) -> str | None:
-    """Return the type of an item; a message may leave it out."""
+    """Return the type of an item; messages and references may leave it out."""
     kind = get(item, "type")
-    if kind is None and get(item, "role") is not None:
-        return MESSAGE
+    if kind is None:
+        if get(item, "role") is not None:
+            return MESSAGE
+        return REFERENCE if isinstance(get(item, "id"), str) else None
     return kind if isinstance(kind, str) else None
 
 
