@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from toolmend.errors import HistoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from toolmend.formats import Format
     from toolmend.mending.plan import Plan
@@ -82,7 +82,8 @@ def excerpt(messages: Sequence[object], wire: Format, policy: Policy) -> Excerpt
     """Return what of a history has to be looked at; None when all of it has to be."""
     if len(messages) < MIN_LENGTH or not _is_plain(policy):
         return None
-    kinds = [_Kind.of(message, wire) for message in messages]
+    calls = [wire.calls_of(message) for message in messages]
+    kinds = [_kind_of(message, found, wire) for message, found in zip(messages, calls, strict=True)]
     starts = [
         index
         for index in range(1, len(messages))
@@ -93,7 +94,14 @@ def excerpt(messages: Sequence[object], wire: Format, policy: Policy) -> Excerpt
         _Segment(start, end, wire.is_legal(_alone(messages, start, end, kinds, wire), policy))
         for start, end in pairwise([0, *starts, len(messages)])
     ]
-    keys = [_ids_of_calls(messages[start:end], wire) for start, end, _ in segments]
+    keys = [
+        {
+            call.id if isinstance(call.id, str) else None
+            for found in calls[start:end]
+            for call in found or ()
+        }
+        for start, end, _ in segments
+    ]
     if any(None in ids for ids in keys):
         return None  # what has no id is told apart by its place among all others
     needed = _needed(messages, segments, keys, wire)
@@ -114,14 +122,14 @@ class _Kind(enum.Enum):
 
     @property
     def is_of_model(self) -> bool:
+        """Whether the model speaks."""
         return self is _Kind.ANSWER or self is _Kind.CALLS
 
-    @classmethod
-    def of(cls, message: object, wire: Format) -> _Kind:
-        calls = wire.calls_of(message)
-        if calls is not None:
-            return cls.CALLS if calls else cls.ANSWER
-        return cls.USER if wire.begins(message) else cls.RESULT
+
+def _kind_of(message: object, calls: Sequence[object] | None, wire: Format) -> _Kind:
+    if calls is not None:
+        return _Kind.CALLS if calls else _Kind.ANSWER
+    return _Kind.USER if wire.begins(message) else _Kind.RESULT
 
 
 def _alone(
@@ -147,26 +155,20 @@ def _is_plain(policy: Policy) -> bool:
     )
 
 
-def _ids_of_calls(messages: Iterable[object], wire: Format) -> set[object]:
-    found: set[object] = set()
-    for message in messages:
-        for call in wire.calls_of(message) or ():
-            found.add(call.id if isinstance(call.id, str) else None)
-    return found
-
-
 def _needed(
     messages: Sequence[object],
     segments: Sequence[_Segment],
-    keys: Sequence[set[object]],
+    keys: Sequence[set[str | None]],
     wire: Format,
 ) -> set[int] | None:
     """Return the numbers of the segments that belong in the excerpt; None when that cannot be told."""
     broken = {number for number, segment in enumerate(segments) if not segment.is_legal}
     uses: dict[object, list[int]] = {}
     for number, ids in enumerate(keys):
-        for call_id in {*ids, *(str(each).strip() for each in ids)}:
+        for call_id in ids:
             uses.setdefault(call_id, []).append(number)
+            if call_id != (stripped := str(call_id).strip()):
+                uses.setdefault(stripped, []).append(number)
     if wire.RULES.ids_unique_in_request:
         broken |= {number for numbers in uses.values() for number in numbers[1:]}
     needed = set(broken)
@@ -196,7 +198,7 @@ def _neighbours(numbers: Sequence[int], number: int) -> set[int]:
 def _without_the_rest(
     messages: Sequence[object],
     segments: Sequence[_Segment],
-    keys: Sequence[set[object]],
+    keys: Sequence[set[str | None]],
     needed: set[int],
     kinds: Sequence[_Kind],
 ) -> Excerpt:

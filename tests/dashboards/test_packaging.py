@@ -48,7 +48,11 @@ def export(path, folder):
     ended = subprocess.run(
         [sys.executable, "-m", "toolmend", "dashboards", "export", str(folder)],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(path)},
+        # Its copy of the package is none that coverage should count.
+        env={
+            **{name: value for name, value in os.environ.items() if "COVERAGE" not in name},
+            "PYTHONPATH": str(path),
+        },
         capture_output=True,
         text=True,
         timeout=60,

@@ -238,11 +238,12 @@ def calls_of(message: object) -> list[CallFacts] | None:
     content = get(message, "content")
     if not isinstance(content, list | tuple):
         return []
-    return [
-        CallFacts(get(block, "name"), get(block, "id"), get(block, "input"))
-        for block in content
-        if get(block, "type") == "tool_use" or get(block, "type") in SERVER_CALLS
-    ]
+    calls: list[CallFacts] = []
+    for block in content:
+        kind = get(block, "type")
+        if kind == "tool_use" or kind in SERVER_CALLS:
+            calls.append(CallFacts(get(block, "name"), get(block, "id"), get(block, "input")))
+    return calls
 
 
 def begins(message: object) -> bool:
