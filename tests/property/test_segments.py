@@ -153,3 +153,38 @@ def test_an_error_names_the_place_in_the_whole_history() -> None:
 
     with pytest.raises(toolmend.MalformedHistoryError, match=rf"messages\[{len(messages) - 1}\]"):
         toolmend.repair(messages)
+
+
+def test_an_id_that_differs_in_blanks_is_looked_for_where_it_was_left_out() -> None:
+    messages = chat(40, {3})
+    messages.insert(-1, {"role": "tool", "tool_call_id": " call_20_0", "content": "late"})
+
+    assert agrees(messages, "openai-chat", Policy())
+
+
+def test_a_new_id_meets_none_that_is_left_out() -> None:
+    def use(call_id: str) -> list[Any]:
+        block = {"type": "tool_use", "id": call_id, "name": "f", "input": {}}
+        answer = {"type": "tool_result", "tool_use_id": call_id, "content": "1"}
+        return [
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": [block]},
+            {"role": "user", "content": [answer]},
+            {"role": "assistant", "content": "ok"},
+        ]
+
+    [new] = (block["id"] for block in repair(use("a b"), "anthropic").messages[1]["content"])
+    messages = [*anthropic(10, set()), *use(new), *anthropic(10, set())[:-1], *use("a b")]
+    # The ids of the second ten are those of the first ten: other ones, so that all is left out.
+    for number, message in enumerate(messages[44:-4]):
+        for block in message["content"]:
+            for key in ("id", "tool_use_id"):
+                if key in block:
+                    block[key] = f"second_{number // 4}"
+    found = excerpt(messages, WIRES["anthropic"], Policy())
+
+    assert found is not None
+    assert new in found.other_ids
+    assert agrees(messages, "anthropic", Policy())
+    outcome = repair(messages, "anthropic")
+    assert outcome.messages[-3]["content"][0]["id"] not in {new, "a b"}

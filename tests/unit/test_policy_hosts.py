@@ -223,6 +223,21 @@ def test_what_comes_first_in_a_window_is_not_the_head_of_the_history() -> None:
     assert toolmend.repair(bedrock[1:], policy=Policy(window=2)).changed is True
 
 
+def test_no_beginning_is_made_up_for_a_window_that_is_mended() -> None:
+    """It begins with calls, which may not stand at the head of a whole history."""
+    history = [
+        {"role": "user", "parts": [{"text": "a"}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"a": 1}}}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "g", "args": {}}}]},
+    ]
+    outcome = toolmend.repair(history, policy=Policy(window=3))
+
+    assert outcome.messages[:4] == history
+    assert dict(outcome.counts)["patched"] == 1
+    assert "stub_messages" not in outcome.counts
+
+
 # Causes that are known from elsewhere
 
 
