@@ -7,7 +7,7 @@ PROMETHEUS ?= http://127.0.0.1:9090
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.made
 
-.PHONY: demo test test-quick lint dashboards docs board-check clean
+.PHONY: demo test test-quick lint dashboards docs board-check bench clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -41,6 +41,9 @@ docs: $(STAMP) ## write docs/repairs.md anew
 
 board-check: $(STAMP) ## ask a live Prometheus everything that the boards ask: make board-check PROMETHEUS=URL
 	$(BIN)/toolmend dashboards check $(PROMETHEUS)
+
+bench: $(STAMP) ## what repair costs, as ratios
+	$(BIN)/python -m benchmarks.repair_speed
 
 clean:
 	rm -rf $(VENV) build dist .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -8,6 +8,7 @@ from typing import Final, Literal, cast
 
 from toolmend.errors import BrokenHistoryError, PolicyError, UnrecognizedHistoryError
 from toolmend.formats import FORMATS, Format
+from toolmend.formats.hosts import suits_host
 from toolmend.formats.recognise import recognise
 from toolmend.mending.findings import ALL_CAUSES, MAIN_COUNTERS, Cause, Finding
 from toolmend.mending.frozen import FrozenMapping
@@ -160,7 +161,9 @@ def _mend(
     wire = find_format(messages, format_name)
     if wire is None:
         return Repair(messages=messages, changed=False)
-    if not policy.asks_more and wire.is_legal(messages, policy):
+    if wire.is_legal(messages, policy) and (
+        not policy.asks_more or suits_host(messages, wire, policy)
+    ):
         return Repair(messages=messages, changed=False, format=wire.NAME)
     part = excerpt(messages, wire, policy)
     if part is not None:

@@ -172,19 +172,23 @@ def _needed(
     if wire.RULES.ids_unique_in_request:
         broken |= {number for numbers in uses.values() for number in numbers[1:]}
     needed = set(broken)
-    for number in broken:
+    parts: list[object] = []
+    homes: list[int] = []  # of each of them: the number of its segment
+    for number in sorted(broken):
         start, end, _ = segments[number]
-        try:
-            transcript = wire.read(messages[start:end])
-        except HistoryError:
-            return None  # told with its place in the whole history
-        ids = {call.id for call in transcript.calls}
-        ids |= {result.id for result in transcript.results}
-        for call_id in ids:
-            if not isinstance(call_id, str):
-                return None
-            needed.update(_neighbours(uses.get(call_id, ()), number))
-            needed.update(_neighbours(uses.get(call_id.strip(), ()), number))
+        parts.extend(messages[start:end])
+        homes.extend([number] * (end - start))
+    try:
+        transcript = wire.read(parts)
+    except HistoryError:
+        return None  # told with its place in the whole history
+    seen = {(call.id, homes[call.message]) for call in transcript.calls}
+    seen |= {(result.id, homes[result.message]) for result in transcript.results}
+    for call_id, number in seen:
+        if call_id is None:
+            return None
+        needed.update(_neighbours(uses.get(call_id, ()), number))
+        needed.update(_neighbours(uses.get(call_id.strip(), ()), number))
     return needed
 
 

@@ -22,6 +22,7 @@ from tests.property.reading import (
 )
 from tests.property.strategies import Sample
 from toolmend.formats import FORMATS as WIRES
+from toolmend.formats.hosts import suits_host
 from toolmend.mend import Repair
 from toolmend.mending.plan import make_plan
 from toolmend.mending.policy import DEFAULT_POLICY
@@ -270,17 +271,17 @@ def no_result_changes_hands(sample: Sample, outcome: Repair) -> None:
 
 def fast_path_agrees(sample: Sample) -> None:
     policy = sample.policy or DEFAULT_POLICY
-    if policy.asks_more:
-        return  # the fast path is not asked
     wire = WIRES[sample.format]
     fast = wire.is_legal(sample.messages, policy)
+    if fast and policy.asks_more:
+        fast = suits_host(sample.messages, wire, policy)
     plan = make_plan(wire.read(sample.messages), wire.RULES, policy)
     if fast:
         assert plan.findings == ()
     if not plan.findings:
         assert [slot.source for slot in plan.slots] == list(range(len(sample.messages)))
         assert all(slot.parts is None for slot in plan.slots)
-        if not fast and not policy.server_state:
+        if not fast and not policy.server_state and not policy.asks_more:
             assert _may_doubt(sample)
             assert judge(sample, sample.messages) == []
 

@@ -213,3 +213,36 @@ def test_items_of_the_newest_sdk_are_recognised(item: dict[str, Any]) -> None:
 
     assert outcome.format == "openai-responses"
     assert outcome.counts["patched"] == 1
+
+
+POINT = {"cachePoint": {"type": "default"}}
+
+
+def test_a_cache_point_leaves_with_what_it_stands_beside() -> None:
+    use = {"toolUse": {"toolUseId": "x", "name": "f", "input": {}}}
+    history = [
+        {"role": "user", "content": [{"text": "a"}]},
+        {"role": "assistant", "content": [use, POINT]},
+        {"role": "user", "content": [{"text": "b"}]},
+    ]
+    mended = toolmend.repair(history, policy=Policy(dangling="drop")).messages
+
+    assert mended == [{"role": "user", "content": [{"text": "a"}, {"text": "b"}]}]
+    assert toolmend.repair(history).messages[1] is history[1]
+
+
+def test_a_cache_point_stays_with_its_results() -> None:
+    use = {"toolUse": {"toolUseId": "x", "name": "f", "input": {}}}
+    answer = {"toolResult": {"toolUseId": "x", "content": [{"text": "1"}]}}
+    history = [
+        {"role": "user", "content": [{"text": "a"}]},
+        {"role": "assistant", "content": [use]},
+        {"role": "user", "content": [answer, POINT]},
+    ]
+    policy = Policy(profile="bedrock-open-weights")
+    assert toolmend.repair(history, policy=policy).messages is history
+
+    history[2] = {"role": "user", "content": [answer, POINT, {"text": "b"}]}
+    mended = toolmend.repair(history, policy=policy).messages
+    assert [message["content"] for message in mended[2::2]] == [[answer, POINT], [{"text": "b"}]]
+    assert toolmend.repair(mended, policy=policy).messages is mended

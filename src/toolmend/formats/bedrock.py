@@ -50,9 +50,10 @@ _ROLES: Final[dict[str, Role]] = {"user": "user", "assistant": "assistant"}
 _CALL: Final = "toolUse"
 _RESULT: Final = "toolResult"
 _REASONING: Final = "reasoningContent"
+_MARK: Final = "cachePoint"
 _SERVER_CALL: Final = "server_tool_use"
 BLOCKS: Final = frozenset(
-    (_CALL, _RESULT, _REASONING, "text", "image", "document", "video", "audio", "cachePoint")
+    (_CALL, _RESULT, _REASONING, "text", "image", "document", "video", "audio", _MARK)
 ) | {"guardContent", "citationsContent", "searchResult"}
 """Keys of blocks, which no other format writes without a type."""
 
@@ -241,6 +242,8 @@ def _read_block(
         )
     if _is_blank(block):
         return transcript.content(slot, ContentKind.BLANK)
+    if get(block, _MARK) is not None:
+        return transcript.content(slot, ContentKind.MARK)
     is_reasoning = role == "assistant" and get(block, _REASONING) is not None
     return transcript.content(slot, ContentKind.REASONING if is_reasoning else ContentKind.PLAIN)
 

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 from toolmend.mending.findings import Action, Cause, Finding, Kind
 from toolmend.mending.policy import OpenCall, Policy
-from toolmend.mending.transcript import Call, Content, Part, Result, Rules, Transcript
+from toolmend.mending.transcript import (
+    Call,
+    Content,
+    ContentKind,
+    Part,
+    Result,
+    Rules,
+    Transcript,
+)
 from toolmend.mending.turns import Turn, find_turns
 
 if TYPE_CHECKING:
@@ -53,6 +61,8 @@ class Draft:
     kept: set[int] = field(default_factory=set)
     cuts: set[int] = field(default_factory=set)
     results_dropped_with_call: int = 0
+    _state: tuple[int, ...] = ()
+    _turns: list[Turn] = field(default_factory=list)
 
     def is_gone(self, part: Part) -> bool:
         """Tell whether a part of the input leaves."""
@@ -77,18 +87,31 @@ class Draft:
         touched |= {message for message, _ in self.gone_content}
         messages = self.transcript.messages
         return self.empty | {
-            index for index in touched if all(map(self.is_gone, messages[index].parts))
+            index
+            for index in touched
+            if all(self.is_gone(part) or is_mark(part) for part in messages[index].parts)
         }
 
     def turns(self) -> list[Turn]:
-        """Return the assistant turns as they are after what was removed so far."""
-        return find_turns(
-            self.transcript,
-            self.rules,
-            gone=self.gone_messages(),
-            dropped=self.gone_calls,
-            cuts=self.cuts,
+        """Return the assistant turns as they are after what was removed so far; not to be changed."""
+        # What leaves never comes back, so the sizes tell whether anything has left since.
+        state = (
+            len(self.gone_calls),
+            len(self.gone_results),
+            len(self.gone_content),
+            len(self.empty),
+            len(self.cuts),
         )
+        if state != self._state:
+            self._state = state
+            self._turns = find_turns(
+                self.transcript,
+                self.rules,
+                gone=self.gone_messages(),
+                dropped=self.gone_calls,
+                cuts=self.cuts,
+            )
+        return self._turns
 
     def result_of(self, call: Call) -> Result | None:
         """Return the result that a call owns and keeps."""
@@ -160,4 +183,9 @@ def is_other_content(draft: Draft, part: Part) -> bool:
     """Tell whether a part is neither call nor result; a server result without call is none for a client."""
     if isinstance(part, Result):
         return part.server and part.number not in draft.match.owners
-    return isinstance(part, Content)
+    return isinstance(part, Content) and part.kind is not ContentKind.MARK
+
+
+def is_mark(part: object) -> bool:
+    """Tell whether a part is a mark for the provider, which cannot stand alone."""
+    return isinstance(part, Content) and part.kind is ContentKind.MARK

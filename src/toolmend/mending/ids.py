@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from toolmend.mending.findings import Kind
+    from toolmend.mending.policy import Policy
     from toolmend.mending.transcript import Call, Rules
     from toolmend.mending.turns import Turn
 
@@ -35,6 +36,15 @@ class IdShape:
     is_legal: Callable[[str], bool]
     max_length: int | None
     is_mistral: bool
+
+    @classmethod
+    def of(cls, rules: Rules, policy: Policy) -> IdShape:
+        """Return what format and policy ask of an id."""
+        return cls(
+            is_legal=rules.is_legal_id,
+            max_length=policy.max_id_len,
+            is_mistral=policy.profile == "mistral",
+        )
 
     def takes(self, call_id: str) -> bool:
         """Tell whether an id may be sent."""

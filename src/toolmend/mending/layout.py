@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolmend.mending.draft import is_other_content
+from toolmend.mending.draft import is_mark, is_other_content
 from toolmend.mending.texts import HEAD_STUB, USER_BRIDGE
 from toolmend.mending.transcript import Call, Message, Part, Result, Role
 
@@ -225,6 +225,8 @@ def _keep(
             if arriving:
                 parts.extend(arriving)
                 is_whole = False
+    if not is_whole and all(map(is_mark, parts)):
+        parts = []
     if not parts and (message.parts or message.empty or index in draft.empty):
         return _stub(draft, index, message)
     if is_whole and not is_rewritten and not message.has_empty_call_list:

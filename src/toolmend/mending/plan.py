@@ -226,11 +226,7 @@ def _rename(draft: Draft, other_ids: Collection[str | None]) -> dict[int, str]:
         if call.number not in draft.made and draft.result_of(call) is None
     }
     ids = [result.id for result in draft.transcript.results if result.id is not None]
-    shape = IdShape(
-        is_legal=draft.rules.is_legal_id,
-        max_length=draft.policy.max_id_len,
-        is_mistral=draft.policy.profile == "mistral",
-    )
+    shape = IdShape.of(draft.rules, draft.policy)
     renames = find_renames(
         turns, draft.rules, shape, open_calls=open_calls, other_ids=[*ids, *other_ids]
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from toolmend.mending.draft import is_mark
 from toolmend.mending.layout import NewPart, Note, Placeholder, Slot
 from toolmend.mending.texts import ASSISTANT_BRIDGE, HEAD_STUB
 from toolmend.mending.transcript import Call, Result
@@ -205,9 +206,13 @@ def _divide_results(draft: Draft, slots: list[Slot]) -> list[Slot]:
     """Divide messages that hold results and other content, with a short answer in between."""
     apart: list[Slot] = []
     for slot in slots:
-        parts = _parts(draft, slot)
-        results = [part for part in parts if isinstance(part, Result | Placeholder)]
-        others = [part for part in parts if not isinstance(part, Result | Placeholder)]
+        results: list[NewPart] = []
+        others: list[NewPart] = []
+        place = results
+        for part in _parts(draft, slot):
+            if not is_mark(part):  # a mark stays behind what it stands behind
+                place = results if isinstance(part, Result | Placeholder) else others
+            place.append(part)
         pieces = [slot]
         if slot.role == "user" and results and others:
             pieces = [slot._replace(parts=results), Slot(None, "user", others)]
@@ -255,7 +260,9 @@ def _has_calls(draft: Draft, slot: Slot) -> bool:
 
 def _has_only_results(draft: Draft, slot: Slot) -> bool:
     parts = _parts(draft, slot)
-    return bool(parts) and all(isinstance(part, Result | Placeholder) for part in parts)
+    return bool(parts) and all(
+        isinstance(part, Result | Placeholder) or is_mark(part) for part in parts
+    )
 
 
 def _has_results(draft: Draft, slot: Slot) -> bool:

@@ -25,6 +25,8 @@ class ContentKind(enum.Enum):
     REASONING = "reasoning"
     LED = "led"
     """What reasoning may lead to, apart from a call: an answer, or an item that the provider ran."""
+    MARK = "mark"
+    """Says nothing: a mark for the provider, which cannot stand alone."""
     BLANK = "blank"
     """Content that the provider refuses because nothing is in it."""
 
