@@ -22,6 +22,7 @@ from toolmend.formats.anthropic_scan import is_legal
 from toolmend.formats.arguments import as_object, object_state
 from toolmend.formats.batches import CallFacts
 from toolmend.formats.fields import get, kind_of, malformed, replaced, text_of
+from toolmend.formats.signatures import signed
 from toolmend.mending.layout import Note, Placeholder, Slot
 from toolmend.mending.transcript import (
     Call,
@@ -75,7 +76,7 @@ def read(messages: Sequence[object]) -> Transcript:
     """
     transcript = Transcript()
     callers = _named_callers(messages)
-    signed = _signed(messages)
+    signed_messages = signed(messages, _is_reasoning)
     for index, message in enumerate(messages):
         role = get(message, "role")
         if not isinstance(role, str):
@@ -94,7 +95,7 @@ def read(messages: Sequence[object]) -> Transcript:
             parts = () if is_empty else (transcript.content(0),)
             transcript.messages.append(Message(known, parts, empty=is_empty))
         elif isinstance(content, list | tuple):
-            is_signed = index in signed
+            is_signed = index in signed_messages
             read_parts = _read_blocks(
                 transcript, index, known, content, callers=callers, is_signed=is_signed
             )
@@ -128,23 +129,8 @@ def _named_callers(messages: Sequence[object]) -> frozenset[str]:
     return frozenset(callers)
 
 
-def _signed(messages: Sequence[object]) -> set[int]:
-    """Return the indices of assistant messages whose turn holds signed reasoning."""
-    signed: set[int] = set()
-    turn: list[int] = []
-    has_reasoning = False
-    for index, message in enumerate(messages):
-        if get(message, "role") != "assistant":
-            turn, has_reasoning = [], False
-            continue
-        turn.append(index)
-        content = get(message, "content")
-        if isinstance(content, list | tuple):
-            has_reasoning = has_reasoning or any(kind_of(block) in REASONING for block in content)
-        if has_reasoning:
-            signed.update(turn)
-            turn = []
-    return signed
+def _is_reasoning(block: object) -> bool:
+    return kind_of(block) in REASONING
 
 
 def _allow_empty_end(transcript: Transcript, messages: Sequence[object]) -> None:

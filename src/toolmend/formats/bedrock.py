@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from toolmend.formats.arguments import as_object, object_state
 from toolmend.formats.batches import CallFacts
 from toolmend.formats.fields import get, malformed, replaced, text_of
+from toolmend.formats.signatures import signed
 from toolmend.mending.layout import Note, Placeholder, Slot
 from toolmend.mending.transcript import (
     Call,
@@ -165,7 +166,7 @@ def read(messages: Sequence[object]) -> Transcript:
         MalformedHistoryError: a message without a role, or content that is no list of blocks.
     """
     transcript = Transcript()
-    signed = _signed(messages)
+    signed_messages = signed(messages, _is_reasoning)
     for index, message in enumerate(messages):
         role = get(message, "role")
         if not isinstance(role, str):
@@ -183,7 +184,9 @@ def read(messages: Sequence[object]) -> Transcript:
             transcript.messages.append(Message(known, (), empty=True))
         elif isinstance(content, list | tuple):
             parts = [
-                _read_block(transcript, index, slot, block, role=known, is_signed=index in signed)
+                _read_block(
+                    transcript, index, slot, block, role=known, is_signed=index in signed_messages
+                )
                 for slot, block in enumerate(content)
             ]
             is_empty = all(getattr(part, "kind", None) is ContentKind.BLANK for part in parts)
@@ -198,25 +201,8 @@ def read(messages: Sequence[object]) -> Transcript:
     return transcript
 
 
-def _signed(messages: Sequence[object]) -> set[int]:
-    """Return the indices of assistant messages whose turn holds signed reasoning."""
-    signed: set[int] = set()
-    turn: list[int] = []
-    has_reasoning = False
-    for index, message in enumerate(messages):
-        if get(message, "role") != "assistant":
-            turn, has_reasoning = [], False
-            continue
-        turn.append(index)
-        content = get(message, "content")
-        if isinstance(content, list | tuple):
-            has_reasoning = has_reasoning or any(
-                get(block, _REASONING) is not None for block in content
-            )
-        if has_reasoning:
-            signed.update(turn)
-            turn = []
-    return signed
+def _is_reasoning(block: object) -> bool:
+    return get(block, _REASONING) is not None
 
 
 def _read_block(
