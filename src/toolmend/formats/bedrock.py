@@ -111,7 +111,7 @@ def _answers(content: Sequence[Any], pending: set[str], alone: bool) -> bool:
         elif _is_blank(block) or get(block, _CALL) is not None:
             return False
         else:
-            has_others = True
+            has_others = has_others or get(block, _MARK) is None
     return not pending and not (alone and has_results and has_others)
 
 
