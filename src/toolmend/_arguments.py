@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from toolmend.formats.recognise import recognise
+from toolmend.formats.server_state import STATE_FIELDS, continues
 
 HISTORY_NAMES: Final = ("messages", "input", "contents", "history")
 MODEL_NAMES: Final = ("model", "model_id", "modelId")
 THREAD_NAMES: Final = ("thread_id", "conversation_id", "session_id")
-_SERVER_STATE_NAMES: Final = ("previous_response_id", "previous_interaction_id")
-_SERVER_CONVERSATION: Final = "conversation"
-_SERVER_CONVERSATION_PREFIX: Final = "conv_"
 _PROVIDER_OF_SDK: Final = {
     "openai": "openai",
     "anthropic": "anthropic",
@@ -102,8 +100,7 @@ class CallSite:
         )
         has_keywords = inspect.Parameter.VAR_KEYWORD in kinds.values()
         self._may_continue = has_keywords or any(
-            name in parameters
-            for name in (*_SERVER_STATE_NAMES, _SERVER_CONVERSATION, "thread", "extra_body")
+            name in parameters for name in (*STATE_FIELDS, "extra_body")
         )
         self._history_names = HISTORY_NAMES if messages is None else (messages,)
         self._is_named = messages is not None
@@ -187,20 +184,7 @@ class CallSite:
         extra = bodies[0].get("extra_body")
         if isinstance(extra, Mapping):
             bodies.append(extra)
-        return any(map(_continues, bodies))
-
-
-def _continues(body: Mapping[str, Any]) -> bool:
-    if any(isinstance(body.get(name), str) and body[name] for name in _SERVER_STATE_NAMES):
-        return True
-    # Applications call their own ids `conversation` too; the provider's start with `conv_`.
-    conversation = body.get(_SERVER_CONVERSATION)
-    if isinstance(conversation, Mapping):
-        conversation = conversation.get("id")
-    if isinstance(conversation, str) and conversation.startswith(_SERVER_CONVERSATION_PREFIX):
-        return True
-    continued = body.get("thread")
-    return isinstance(continued, Mapping) and continued.get("type") == "continue"
+        return any(map(continues, bodies))
 
 
 def replaced(

@@ -181,12 +181,8 @@ def _expanded(messages: Sequence[object], found: Excerpt, wire: Format, plan: Pl
     """Return what was planned for an excerpt as the repair of the whole history."""
     mended = _planned(found.messages, wire, plan)
     places = [*found.sources, len(messages)]
-    findings = tuple(
-        finding if finding.index < 0 else replace(finding, index=places[finding.index])
-        for finding in mended.findings
-    )
     if not mended.changed:
-        return replace(mended, messages=messages, findings=findings)
+        return _relocated(mended, places, messages)
     whole: list[object] = []
     for slot, message in zip(plan.slots, mended.messages, strict=True):
         whole.append(message)
@@ -194,19 +190,7 @@ def _expanded(messages: Sequence[object], found: Excerpt, wire: Format, plan: Pl
         if left_out:
             behind = places[slot.source] + 1  # type: ignore[index]  # left out behind a source
             whole.extend(messages[behind : behind + left_out])
-    return replace(
-        mended,
-        messages=whole,
-        findings=findings,
-        edits=tuple(
-            replace(
-                edit,
-                index=places[edit.index],
-                source=None if edit.source is None else places[edit.source],
-            )
-            for edit in mended.edits
-        ),
-    )
+    return _relocated(mended, places, whole)
 
 
 def _windowed(
@@ -232,29 +216,34 @@ def _windowed(
         last, first = transcript.messages[start - 1 : start + 1]
         makes_neighbours = plan.slots and plan.slots[0].role == last.role != first.role
         if not (rules.alternates and makes_neighbours):
-            return _shifted(messages, start, _planned(seen, wire, plan))
+            found = _planned(seen, wire, plan)
+            whole = [*messages[:start], *found.messages] if found.changed else messages
+            return _relocated(found, range(start, len(messages) + 1), whole)
         # What leaves at the cut makes neighbours of one role: look at what stands before, too.
         policy = replace(policy, window=len(messages) - start + 1)
     return None
 
 
-def _shifted(messages: Sequence[object], start: int, found: Repair) -> Repair:
-    """Return the repair of the end of a history as one of the whole."""
-    findings = tuple(
-        finding if finding.index < 0 else replace(finding, index=finding.index + start)
-        for finding in found.findings
-    )
-    if not found.changed:
-        return replace(found, messages=messages, findings=findings)
+def _relocated(found: Repair, places: Sequence[int], messages: Sequence[object]) -> Repair:
+    """Return the repair of a part of a history as one of the whole.
+
+    Args:
+        found: the repair of the part.
+        places: where each message of the part stands in the whole, and where what follows it does.
+        messages: the whole history, mended.
+    """
     return replace(
         found,
-        messages=[*messages[:start], *found.messages],
-        findings=findings,
+        messages=messages,
+        findings=tuple(
+            finding if finding.index < 0 else replace(finding, index=places[finding.index])
+            for finding in found.findings
+        ),
         edits=tuple(
             replace(
                 edit,
-                index=edit.index + start,
-                source=None if edit.source is None else edit.source + start,
+                index=places[edit.index],
+                source=None if edit.source is None else places[edit.source],
             )
             for edit in found.edits
         ),

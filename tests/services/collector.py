@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.services.processes import free_ports, stop
+
 _READY_SECONDS = 30.0
 _STOP_SECONDS = 10.0
 
@@ -82,7 +84,7 @@ def running_collector(binary, config, folder, env=None):
         config.write_text(text)
     for attempt in range(3):
         # Somebody else may take a free port before the collector does; then it ends and we try again.
-        ports = grpc_port, http_port = _free_ports(2)
+        ports = grpc_port, http_port = free_ports(2)
         log = folder / f"collector-{attempt}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -108,16 +110,8 @@ def running_collector(binary, config, folder, env=None):
                 )
                 return
         finally:
-            _stop(process)
+            stop(process, _STOP_SECONDS)
     raise AssertionError(f"the collector did not start:\n{log.read_text()}")
-
-
-def _free_ports(count):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 def _listens(process, ports):
@@ -130,12 +124,3 @@ def _listens(process, ports):
             else:
                 time.sleep(0.05)
     return not waiting and process.poll() is None
-
-
-def _stop(process):
-    process.terminate()
-    try:
-        process.wait(_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait(_STOP_SECONDS)

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import time
 import urllib.error
@@ -15,6 +14,8 @@ import urllib.request
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.services.processes import free_ports, stop
 
 _READY_SECONDS = 60.0
 _STOP_SECONDS = 30.0
@@ -131,7 +132,7 @@ def running_prometheus(folder, *, config="", flags=(), binary=None):
     log = folder / "prometheus.log"
     for _ in range(3):
         # Somebody else may take a free port before Prometheus does; then it ends and we try again.
-        port = _free_port()
+        [port] = free_ports(1)
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [
@@ -152,7 +153,7 @@ def running_prometheus(folder, *, config="", flags=(), binary=None):
                 yield Prometheus(url=url, process=process, log=log)
                 return
         finally:
-            _stop(process)
+            stop(process, _STOP_SECONDS)
     raise AssertionError(f"Prometheus did not start:\n{log.read_text()}")
 
 
@@ -267,11 +268,6 @@ def _run(command):
         raise RuntimeError(f"{Path(command[0]).name} failed:\n{ended.stdout}\n{ended.stderr}")
 
 
-def _free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
 def _is_ready(process, url):
     deadline = time.monotonic() + _READY_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
@@ -288,15 +284,6 @@ def _says_ready(url):
             return True
     except OSError:
         return False
-
-
-def _stop(process):
-    process.terminate()
-    try:
-        process.wait(_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait(_STOP_SECONDS)
 
 
 def _seconds(value):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from toolmend._histories.failure import StoredHistoryError
+from toolmend.formats.server_state import continues
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
 LISTS: Final = ("messages", "input", "contents")
 _WRAPPERS: Final = ("body", "params", "request", "modelInput")
 """How the batch APIs of OpenAI, Anthropic, Gemini and Bedrock call the body in a line."""
-_SERVER_IDS: Final = ("previous_response_id", "previous_interaction_id")
-_SERVER_CONVERSATION: Final = "conv_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,17 +31,7 @@ class Body:
     @property
     def is_on_server(self) -> bool:
         """Whether earlier messages live on the provider's server."""
-        fields = self.fields
-        if any(isinstance(fields.get(name), str) and fields[name] for name in _SERVER_IDS):
-            return True
-        # Applications call their own ids `conversation` too.
-        conversation = fields.get("conversation")
-        if isinstance(conversation, dict):
-            conversation = conversation.get("id")
-        if isinstance(conversation, str) and conversation.startswith(_SERVER_CONVERSATION):
-            return True
-        thread = fields.get("thread")
-        return isinstance(thread, dict) and thread.get("type") == "continue"
+        return continues(self.fields)
 
 
 def find_body(value: object) -> Body:

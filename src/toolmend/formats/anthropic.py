@@ -21,7 +21,7 @@ from toolmend.formats.anthropic_blocks import (
 from toolmend.formats.anthropic_scan import is_legal
 from toolmend.formats.arguments import as_object, object_state
 from toolmend.formats.batches import CallFacts
-from toolmend.formats.fields import get, kind_of, malformed, replaced, text_of
+from toolmend.formats.fields import get, kind_of, malformed, replaced, role_in, text_of
 from toolmend.formats.signatures import signed
 from toolmend.mending.layout import Note, Placeholder, Slot
 from toolmend.mending.transcript import (
@@ -78,15 +78,7 @@ def read(messages: Sequence[object]) -> Transcript:
     callers = _named_callers(messages)
     signed_messages = signed(messages, _is_reasoning)
     for index, message in enumerate(messages):
-        role = get(message, "role")
-        if not isinstance(role, str):
-            raise malformed(
-                NAME,
-                index,
-                f"({type(message).__name__}) has no role",
-                "give it a role or remove it",
-            )
-        known = _ROLES.get(role, "unknown")
+        known = _ROLES.get(role_in(message, index, NAME), "unknown")
         content = get(message, "content")
         if known == "unknown":
             transcript.messages.append(Message(known, ()))

@@ -53,6 +53,20 @@ def malformed(format: str, index: int, what: str, cure: str) -> MalformedHistory
     return MalformedHistoryError(f"messages[{index}] {what}; {cure}", format=format, index=index)
 
 
+def role_in(message: object, index: int, format: str) -> str:
+    """Return the role of a message.
+
+    Raises:
+        MalformedHistoryError: it has none.
+    """
+    role = get(message, "role")
+    if not isinstance(role, str):
+        raise malformed(
+            format, index, f"({type(message).__name__}) has no role", "give it a role or remove it"
+        )
+    return role
+
+
 def text_of(content: object) -> str | None:
     """Return the text of a result's content; None when something other than text is in it."""
     if isinstance(content, str):

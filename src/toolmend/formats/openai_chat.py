@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toolmend.formats.arguments import as_text, is_json_object, text_state
 from toolmend.formats.batches import CallFacts
-from toolmend.formats.fields import get, malformed, replaced, text_of
+from toolmend.formats.fields import get, malformed, replaced, role_in, text_of
 from toolmend.mending.layout import Note, Placeholder, Slot
 from toolmend.mending.transcript import Call, Message, Part, Result, Role, Rules, Transcript
 
@@ -112,11 +112,7 @@ def read(messages: Sequence[object]) -> Transcript:
 
 
 def _read_message(transcript: Transcript, index: int, message: object) -> Message:
-    role = get(message, "role")
-    if not isinstance(role, str):
-        raise malformed(
-            NAME, index, f"({type(message).__name__}) has no role", "give it a role or remove it"
-        )
+    role = role_in(message, index, NAME)
     if role == "tool":
         result = transcript.add_result(
             slot=0,

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from toolmend.testing.strict.problem import Problem
 
-_ID_PATTERN = "[a-zA-Z0-9_-]+"
+_NOT_EMPTY = "Member must have length greater than or equal to 1"
+_PATTERN = (
+    "Member must have length between 1 and 64 and satisfy regular expression pattern: "
+    "[a-zA-Z0-9_-]+"
+)
 
 
 def dangling(index: int, call_ids: tuple[str, ...]) -> Problem:
@@ -87,34 +91,26 @@ def misplaced_result(index: int, position: int, call_id: str | None) -> Problem:
 
 def missing_id(index: int, position: int, kind: str) -> Problem:
     """A call or result without an id (page AWS-TR)."""
-    text = "Member must have length greater than or equal to 1"
-    return _about("missing_id", index, _constraint(index, position, f"{kind}.toolUseId", text))
+    return _about(
+        "missing_id", index, _constraint(index, position, f"{kind}.toolUseId", _NOT_EMPTY)
+    )
 
 
 def malformed_id(index: int, position: int, call_id: str) -> Problem:
     """An id with other characters (bvcyber/Cyber-AutoAgent-ng#72), or one that is too long."""
-    text = (
-        "Member must have length between 1 and 64 and satisfy regular expression pattern: "
-        f"{_ID_PATTERN}"
-    )
-    message = _constraint(index, position, "toolUse.toolUseId", text)
+    message = _constraint(index, position, "toolUse.toolUseId", _PATTERN)
     return _about("malformed_id", index, message, call_id)
 
 
 def nameless_call(index: int, position: int, call_id: str | None) -> Problem:
     """A call without a tool name."""
-    text = "Member must have length greater than or equal to 1"
-    message = _constraint(index, position, "toolUse.name", text)
+    message = _constraint(index, position, "toolUse.name", _NOT_EMPTY)
     return _about("nameless_call", index, message, call_id)
 
 
 def malformed_name(index: int, position: int, call_id: str | None) -> Problem:
     """A tool name with other characters, or one that is too long (page AWS-CV)."""
-    text = (
-        "Member must have length between 1 and 64 and satisfy regular expression pattern: "
-        f"{_ID_PATTERN}"
-    )
-    message = _constraint(index, position, "toolUse.name", text)
+    message = _constraint(index, position, "toolUse.name", _PATTERN)
     return _about("malformed_name", index, message, call_id)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolmend.testing.strict.problem import Problem
+from toolmend.testing.strict.problem import Problem, invalid_field
 
 _DANGLING = (
     "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
@@ -106,11 +106,4 @@ def _stray(kind: str, index: int, call_id: str) -> Problem:
 def _invalid(
     kind: str, index: int, field: str, expected: str, *, call_id: str | None = None
 ) -> Problem:
-    param = f"messages[{index}].{field}"
-    return Problem(
-        kind=kind,
-        index=index,
-        call_ids=() if call_id is None else (call_id,),
-        message=f"Invalid '{param}': expected {expected}.",
-        param=param,
-    )
+    return invalid_field(kind, index, f"messages[{index}].{field}", expected, call_id=call_id)

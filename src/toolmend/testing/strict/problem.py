@@ -32,3 +32,16 @@ class Problem:
     call_ids: tuple[str, ...] = ()
     message: str
     param: str | None = None
+
+
+def invalid_field(
+    kind: str, index: int, param: str, expected: str, *, call_id: str | None = None
+) -> Problem:
+    """Return a problem of one field, as OpenAI words it."""
+    return Problem(
+        kind=kind,
+        index=index,
+        call_ids=() if call_id is None else (call_id,),
+        message=f"Invalid '{param}': expected {expected}.",
+        param=param,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolmend.testing.strict.plain import shown
-from toolmend.testing.strict.problem import Problem
+from toolmend.testing.strict.problem import Problem, invalid_field
 
 _PARAM = "input"
 
@@ -96,11 +96,4 @@ def _paired(problem: str, index: int, call_id: str, message: str) -> Problem:
 def _invalid(
     kind: str, index: int, field: str, expected: str, *, call_id: str | None = None
 ) -> Problem:
-    param = f"input[{index}].{field}"
-    return Problem(
-        kind=kind,
-        index=index,
-        call_ids=() if call_id is None else (call_id,),
-        message=f"Invalid '{param}': expected {expected}.",
-        param=param,
-    )
+    return invalid_field(kind, index, f"input[{index}].{field}", expected, call_id=call_id)
