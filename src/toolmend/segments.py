@@ -90,8 +90,9 @@ def excerpt(messages: Sequence[object], wire: Format, policy: Policy) -> Excerpt
         if kinds[index] is _Kind.USER
         or (kinds[index].is_of_model and kinds[index - 1] is _Kind.RESULT)
     ]
+    opener = None if wire.RULES.head == "any" else _first_of_user(messages, kinds)
     segments = [
-        _Segment(start, end, wire.is_legal(_alone(messages, start, end, kinds, wire), policy))
+        _Segment(start, end, wire.is_legal(_alone(messages, start, end, kinds, opener), policy))
         for start, end in pairwise([0, *starts, len(messages)])
     ]
     keys = [
@@ -132,17 +133,29 @@ def _kind_of(message: object, calls: Sequence[object] | None, wire: Format) -> _
     return _Kind.USER if wire.begins(message) else _Kind.RESULT
 
 
+def _first_of_user(messages: Sequence[object], kinds: Sequence[_Kind]) -> object:
+    """Return the first message in which the user speaks and answers nothing, None without one."""
+    if _Kind.USER not in kinds:
+        return None
+    return messages[kinds.index(_Kind.USER)]
+
+
 def _alone(
-    messages: Sequence[object], start: int, end: int, kinds: Sequence[_Kind], wire: Format
+    messages: Sequence[object], start: int, end: int, kinds: Sequence[_Kind], opener: object
 ) -> Sequence[object]:
-    """Return a segment as a history of its own, that is legal if the segment is where it stands."""
+    """Return a segment as a history of its own, that is legal if the segment is where it stands.
+
+    Args:
+        messages: the whole history.
+        start: where the segment begins.
+        end: where it ends.
+        kinds: what each message is.
+        opener: what the user says before a segment that the model begins; None if nothing has to be.
+    """
     # With what the user says behind it: some things are legal at the end of a history alone.
     is_followed = end < len(messages) and kinds[end] is _Kind.USER
     part = messages[start : end + is_followed]
-    if not kinds[start].is_of_model or wire.RULES.head == "any":
-        return part
-    opener = next((m for m, kind in zip(messages, kinds, strict=True) if kind is _Kind.USER), None)
-    return part if opener is None else [opener, *part]
+    return [opener, *part] if kinds[start].is_of_model and opener is not None else part
 
 
 def _is_plain(policy: Policy) -> bool:

@@ -95,6 +95,13 @@ def tenth_dangling(format: str, size: int) -> list[Item]:
     return items
 
 
+def tenth_dangling_without_a_user(format: str, size: int) -> list[Item]:
+    items: list[Item] = []
+    for n in range(size):
+        items += batch(format, [f"id_{n}"], [f"id_{n}"] if n % 10 else [])[1:]
+    return items
+
+
 def orphans(format: str, size: int) -> list[Item]:
     items = batch(format, [], [f"id_{n}" for n in range(size)])
     return [item for item in items if item.parts] + batch(format, ["a"], [])
@@ -162,6 +169,7 @@ SHAPES: list[Callable[[str, int], list[Item]]] = [
     copies_of_one_call,
     one_id_in_one_turn,
     tenth_dangling,
+    tenth_dangling_without_a_user,
     orphans,
     results_before_calls,
     one_long_turn,
