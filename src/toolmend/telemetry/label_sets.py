@@ -59,7 +59,8 @@ class LabelSets:
         limits = {**LIMITS, names.THREAD: thread_limit}
         self._values = {label: Values(limit) for label, limit in limits.items()}
         self._closed = {
-            names.OUTCOME: frozenset(names.OUTCOMES),
+            names.OUTCOME: frozenset(names.OUTCOMES + names.TOOL_OUTCOMES),
+            names.ERROR_TYPE: frozenset(names.ERROR_TYPES) | {""},
             names.RECURRENCE: frozenset(names.RECURRENCES),
             names.WHERE: frozenset(names.FAULT_PLACES),
         }
@@ -71,7 +72,7 @@ class LabelSets:
 
         Args:
             metric: the instrument.
-            values: one value per attribute of the metric.
+            values: one value per attribute of the metric; an empty one is left out.
         """
         bounded = tuple(
             self._bounded(label, value)
@@ -92,7 +93,8 @@ class LabelSets:
             else:
                 # All open labels are given up: what is left is closed, so this adds a handful.
                 bounded = candidate
-            labels = dict(zip(metric.attributes, bounded, strict=True))
+            pairs = zip(metric.attributes, bounded, strict=True)
+            labels = {label: value for label, value in pairs if value}
             known[bounded] = labels
             return labels
 

@@ -54,27 +54,51 @@ WHERE: Final = "toolmend.where"
 TOOLS: Final = "toolmend.tools"
 CALL_IDS: Final = "toolmend.call_ids"
 CAUSES: Final = "toolmend.causes"
+STATE: Final = "toolmend.state"
+FROM: Final = "toolmend.from"
+TO: Final = "toolmend.to"
+REASON: Final = "toolmend.reason"
+KIND: Final = "toolmend.kind"
+ATTEMPTS: Final = "toolmend.attempts"
+ATTEMPT: Final = "toolmend.attempt"
 
 # Spans and their events.
 SPAN_MODEL_CALL: Final = "toolmend.model_call"
 EVENT_FINDING: Final = "toolmend.finding"
+EXECUTE_TOOL: Final = "execute_tool"
+"""The operation of a tool's span; the span is called so, with the name of the tool behind it."""
+SPAN_ATTEMPT: Final = "toolmend.attempt"
+EVENT_INVALID: Final = "toolmend.invalid"
 
 # Log events.
 LOG_MENDED: Final = "tool_calls_mended"
 LOG_OBSERVED: Final = "tool_calls_observed"
 LOG_REJECTED: Final = "history_rejected"
 LOG_FAULT: Final = "toolmend_fault"
-LOG_EVENTS: Final = (LOG_MENDED, LOG_OBSERVED, LOG_REJECTED, LOG_FAULT)
+LOG_TOOL_FAILED: Final = "tool_call_failed"
+LOG_BREAKER_OPENED: Final = "breaker_opened"
+LOG_MISCONFIGURED: Final = "tool_misconfigured"
+LOG_EVENTS: Final = (
+    LOG_MENDED,
+    LOG_OBSERVED,
+    LOG_REJECTED,
+    LOG_FAULT,
+    LOG_TOOL_FAILED,
+    LOG_BREAKER_OPENED,
+    LOG_MISCONFIGURED,
+)
 
 LOG_KEYS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "action": ACTION,
+        "attempts": ATTEMPTS,
         "call_id": CALL_ID,
         "call_ids": CALL_IDS,
         "cause": CAUSE,
         "causes": CAUSES,
         "counts": REPAIRS,
         "error_type": ERROR_TYPE,
+        "exception": EXCEPTION_TYPE,
         "finding": FINDING,
         "findings": FINDINGS,
         "first_changed_index": FIRST_CHANGED_INDEX,
@@ -84,6 +108,7 @@ LOG_KEYS: Final[Mapping[str, str]] = MappingProxyType(
         "model": MODEL,
         "outcome": OUTCOME,
         "provider": PROVIDER,
+        "reason": REASON,
         "recurrence": RECURRENCE,
         "thread": THREAD,
         "tool": TOOL,
@@ -127,6 +152,38 @@ RECORDED_CAUSES: Final = (
     "tool_error",
     "result_lost",
 )
+TOOL_OUTCOMES: Final = ("ok", "degraded", "failed", "cancelled", "abandoned")
+ERROR_TYPES: Final = (
+    "invalid_arguments",
+    "invalid_schema",
+    "unknown_tool",
+    "timeout",
+    "outcome_unknown",
+    "transient",
+    "rate_limited",
+    "denied",
+    "gone",
+    "permanent",
+    "invalid_result",
+    "breaker_open",
+    "cancelled",
+    "crashed",
+)
+BREAKER_STATES: Final = ("closed", "open", "half_open", "forced_open", "disabled")
+BREAKER_REASONS: Final = (
+    "failures",
+    "rate",
+    "denied",
+    "gone",
+    "invalid_schema",
+    "waited",
+    "probe_failed",
+    "probe_ok",
+    "forced",
+    "disabled",
+    "reset",
+)
+FALLBACK_KINDS: Final = ("alternative", "default", "human")
 FAULT_PLACES: Final = (
     "recognise",
     "repair",
@@ -208,6 +265,59 @@ REPAIR_DURATION: Final = Metric(
     attributes=(FORMAT, OUTCOME),
     buckets=(1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 5e-2, 1e-1),
 )
+TOOL_CALLS_EXECUTED: Final = Metric(
+    name="toolmend.tool_calls.executed",
+    kind="counter",
+    unit="{call}",
+    description="Tool calls that were run under a guard, by how they ended.",
+    attributes=(TOOL, OUTCOME, ERROR_TYPE),
+)
+TOOL_DURATION: Final = Metric(
+    name="gen_ai.execute_tool.duration",
+    kind="histogram",
+    unit="s",
+    description="Time from a tool call to its result, retries and fallback included.",
+    attributes=(TOOL, ERROR_TYPE),
+    buckets=(
+        *(0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24),
+        *(20.48, 40.96, 81.92),
+    ),
+)
+TOOL_CALLS_RETRIED: Final = Metric(
+    name="toolmend.tool_calls.retried",
+    kind="counter",
+    unit="{attempt}",
+    description="Attempts beyond the first of a tool call, by what the one before failed of.",
+    attributes=(TOOL, ERROR_TYPE),
+)
+TOOL_CALLS_ABANDONED: Final = Metric(
+    name="toolmend.tool_calls.abandoned",
+    kind="gauge",
+    unit="{call}",
+    description="Tool calls that were given up and still run, since nothing can stop them.",
+    attributes=(TOOL,),
+)
+BREAKER_STATE: Final = Metric(
+    name="toolmend.breaker.state",
+    kind="gauge",
+    unit="{breaker}",
+    description="State of the breaker of a tool: 1 for the current one, 0 for the others.",
+    attributes=(TOOL, STATE),
+)
+BREAKER_TRANSITIONS: Final = Metric(
+    name="toolmend.breaker.transitions",
+    kind="counter",
+    unit="{transition}",
+    description="Changes of state of breakers.",
+    attributes=(TOOL, FROM, TO, REASON),
+)
+FALLBACKS: Final = Metric(
+    name="toolmend.fallbacks",
+    kind="counter",
+    unit="{call}",
+    description="Tool calls that a fallback answered.",
+    attributes=(TOOL, KIND),
+)
 FAULTS: Final = Metric(
     name="toolmend.faults",
     kind="counter",
@@ -225,6 +335,13 @@ METRICS: Final = (
     THREADS_DANGLING,
     REPAIR_COUNT,
     REPAIR_DURATION,
+    TOOL_CALLS_EXECUTED,
+    TOOL_DURATION,
+    TOOL_CALLS_RETRIED,
+    TOOL_CALLS_ABANDONED,
+    BREAKER_STATE,
+    BREAKER_TRANSITIONS,
+    FALLBACKS,
     FAULTS,
 )
 """The instruments of this release, all of them."""

@@ -12,6 +12,7 @@ from opentelemetry import context, metrics, trace
 
 from toolmend.settings import settings
 from toolmend.telemetry import names
+from toolmend.telemetry.gauges import reader
 from toolmend.telemetry.label_sets import LabelSets
 from toolmend.telemetry.sightings import Sightings
 
@@ -55,11 +56,20 @@ class Instruments:
 
     Args:
         meter_provider: where metrics go.
+        labels: the label sets of the process.
     """
 
-    def __init__(self, meter_provider: metrics.MeterProvider) -> None:
+    def __init__(self, meter_provider: metrics.MeterProvider, labels: LabelSets) -> None:
         self.meter_provider = meter_provider
         meter = meter_provider.get_meter(names.SCOPE, package_version())
+        for metric in names.METRICS:
+            if metric.kind == "gauge":
+                meter.create_observable_gauge(
+                    metric.name,
+                    [reader(metric, labels)],
+                    unit=metric.unit,
+                    description=metric.description,
+                )
         self.counters = {
             metric.name: meter.create_counter(
                 metric.name, unit=metric.unit, description=metric.description
@@ -155,13 +165,12 @@ def signals() -> Signals:
     with _Process.lock:
         bound = _Process.bound
         if bound is None:
-            bound = Signals(
-                tracer_provider, Instruments(meter_provider), Memory(settings().thread_limit)
-            )
+            memory = Memory(settings().thread_limit)
+            bound = Signals(tracer_provider, Instruments(meter_provider, memory.labels), memory)
         elif not bound.is_of(tracer_provider, meter_provider):
             instruments = bound.instruments
             if instruments.meter_provider is not meter_provider:
-                instruments = Instruments(meter_provider)
+                instruments = Instruments(meter_provider, bound.memory.labels)
             bound = Signals(tracer_provider, instruments, bound.memory)
         _Process.bound = bound
         return bound
@@ -186,7 +195,8 @@ def using(
 ) -> Iterator[Signals]:
     """Send everything to other providers for a while, with a fresh memory. For tests."""
     previous = _Process.override
-    made = Signals(tracer_provider, Instruments(meter_provider), Memory(thread_limit))
+    memory = Memory(thread_limit)
+    made = Signals(tracer_provider, Instruments(meter_provider, memory.labels), memory)
     _Process.override = made
     try:
         yield made
