@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib as _importlib
+import typing as _typing
+
 from toolmend._model_call import model_call
 from toolmend._threads import propagate, thread
 from toolmend.errors import (
@@ -18,9 +21,30 @@ from toolmend.mending.findings import Finding
 from toolmend.mending.policy import OpenCall, Policy
 from toolmend.telemetry.setup import Telemetry, setup_telemetry
 
+if _typing.TYPE_CHECKING:
+    from toolmend.execution import (
+        Breaker,
+        CircuitBreaker,
+        Escalation,
+        Failure,
+        Fallback,
+        Retry,
+        ToolCallFailed,
+        ToolContext,
+        Tools,
+        breaker_of,
+        tool_call,
+        tool_context,
+    )
+
 __all__ = [
+    "Breaker",
     "BrokenHistoryError",
+    "CircuitBreaker",
     "Edit",
+    "Escalation",
+    "Failure",
+    "Fallback",
     "Finding",
     "HistoryError",
     "MalformedHistoryError",
@@ -29,13 +53,40 @@ __all__ = [
     "Policy",
     "PolicyError",
     "Repair",
+    "Retry",
     "Telemetry",
+    "ToolCallFailed",
+    "ToolContext",
     "ToolmendError",
+    "Tools",
     "UnrecognizedHistoryError",
+    "breaker_of",
     "check",
     "model_call",
     "propagate",
     "repair",
     "setup_telemetry",
     "thread",
+    "tool_call",
+    "tool_context",
 ]
+
+_EXECUTION = frozenset(
+    (
+        *("Breaker", "CircuitBreaker", "Escalation", "Failure", "Fallback", "Retry"),
+        *("ToolCallFailed", "ToolContext", "Tools", "breaker_of", "tool_call", "tool_context"),
+    )
+)
+"""Names that need the extra ``tools``, so they are imported when they are asked for."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _EXECUTION:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(_importlib.import_module("toolmend.execution"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(globals().keys() | set(__all__))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from hashlib import blake2b
-from typing import Any, Final, Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from toolmend._arguments import (
@@ -23,12 +23,13 @@ from toolmend._arguments import (
     replaced,
     sdk_of,
 )
+from toolmend._known_causes import KnownCauses
 from toolmend._run import OnRepair, Run, outermost_run, settle_abandoned
 from toolmend._threads import current_thread
 from toolmend.errors import BrokenHistoryError, HistoryError
 from toolmend.formats import FORMATS
 from toolmend.mend import Repair, find_format, repair
-from toolmend.mending.findings import count
+from toolmend.mending.findings import Finding, count
 from toolmend.mending.policy import Policy
 from toolmend.settings import settings
 from toolmend.telemetry.baggage import thread_from_baggage
@@ -37,8 +38,7 @@ from toolmend.telemetry.label_sets import as_label
 from toolmend.telemetry.model_call_facts import ModelCallFacts
 from toolmend.telemetry.model_calls import ModelCallReport
 from toolmend.telemetry.names import UNKNOWN
-
-_MAX_KEY_BYTES: Final = 64
+from toolmend.telemetry.thread_labels import thread_label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,11 +134,16 @@ class Prepared:
             wire = find_format(messages, self._options.format, hint)
             name = wire.NAME if wire is not None else None
             found = repair(messages, name, policy)
+            known = self._known(found.findings, args, kwargs, facts)
+            if known is not None and known.causes:
+                found = repair(messages, name, policy, known.causes)
         except HistoryError:
             return None
         except BrokenHistoryError as error:
-            facts.note(wire, messages, "raised", error.findings, count(error.findings))
-            raise
+            known = self._known(error.findings, args, kwargs, facts)
+            told = error if known is None else known.told(error)
+            facts.note(wire, messages, "raised", told.findings, count(told.findings))
+            raise told from None
         if found.changed:
             outcome = "repaired"
         elif any(finding.action == "observed" for finding in found.findings):
@@ -148,6 +153,23 @@ class Prepared:
         facts.note(wire, messages, outcome, found.findings, found.counts)
         facts.first_changed_index = found.first_changed_index
         return found
+
+    def _known(
+        self,
+        findings: tuple[Finding, ...],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        facts: ModelCallFacts,
+    ) -> KnownCauses | None:
+        """Look up how the tool calls ended that left no result."""
+        if not findings:
+            return None
+        thread = None
+        with suppress(Exception):  # counted where the thread is told
+            thread = self._thread_id(args, kwargs)
+        known = KnownCauses(findings, thread)
+        facts.tool_spans = tuple(known.spans)
+        return known
 
     def _policy(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Policy:
         policy = self._options.policy
@@ -184,10 +206,7 @@ class Prepared:
 
     def _thread(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
         found = self._thread_id(args, kwargs)
-        if found is None:
-            return None
-        label = self._options.thread_label or settings().thread_label
-        return _hashed(found) if label == "hash" else as_label(found)
+        return None if found is None else thread_label(found, self._options.thread_label)
 
     def _thread_id(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
         option = self._options.thread
@@ -202,8 +221,3 @@ class Prepared:
         if found is None or isinstance(found, bool) or not isinstance(found, str | int | UUID):
             return None
         return str(found)
-
-
-def _hashed(thread_id: str) -> str:
-    key = settings().digest_key.encode("utf-8", "surrogateescape")[:_MAX_KEY_BYTES]
-    return blake2b(thread_id.encode("utf-8", "surrogatepass"), key=key, digest_size=8).hexdigest()

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from toolmend.errors import BrokenHistoryError
-    from toolmend.telemetry.model_calls import CurrentSpan, ModelCallReport
+    from toolmend.telemetry.current_span import CurrentSpan
+from toolmend.telemetry.model_calls import ModelCallReport
 
 OnRepair = Callable[[Repair], object]
 _ASYNC_CALLBACK: Final = "on_repair is async, and the decorated function is not"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections import defaultdict
@@ -36,9 +37,18 @@ class WatchedTool(Protocol):
         ...
 
 
-_lock: Final = threading.Lock()
+_lock = threading.Lock()
 _watched: Final[weakref.WeakSet[WatchedTool]] = weakref.WeakSet()
 _WORST_FIRST: Final = ("open", "forced_open", "half_open", "disabled", "closed")
+
+
+def _renew_lock() -> None:
+    global _lock  # noqa: PLW0603 - the forked process has its own
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def watch_tool(tool: WatchedTool) -> None:

@@ -37,6 +37,7 @@ class ModelCallFacts:
         latest: the latest batch of the history handed in.
         repair_seconds: time spent on looking and mending.
         started_at: when the call began, in nanoseconds since the epoch.
+        tool_spans: contexts of the spans of the tool calls that left no result.
     """
 
     model: str = names.UNKNOWN
@@ -52,6 +53,7 @@ class ModelCallFacts:
     latest: LatestBatch | None = None
     repair_seconds: float = 0.0
     started_at: int = 0
+    tool_spans: tuple[object, ...] = ()
 
     def note(
         self,
@@ -84,6 +86,7 @@ class ModelCallFacts:
         if self.thread is None:
             self.thread = inner.thread
         self.repair_seconds += inner.repair_seconds
+        self.tool_spans += tuple(span for span in inner.tool_spans if span not in self.tool_spans)
         knows_more = self.outcome == "unrecognized" and inner.outcome != "unrecognized"
         if knows_more or (self.outcome == "observed" and inner.outcome == "repaired"):
             self._take_over(inner)

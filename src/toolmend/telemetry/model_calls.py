@@ -9,6 +9,7 @@ from opentelemetry import context, trace
 from toolmend.settings import settings
 from toolmend.telemetry import names
 from toolmend.telemetry.counting import count_model_call
+from toolmend.telemetry.current_span import CurrentSpan
 from toolmend.telemetry.events import log
 from toolmend.telemetry.faults import guard
 from toolmend.telemetry.label_sets import shown
@@ -16,37 +17,14 @@ from toolmend.telemetry.model_call_facts import MENDED_OUTCOMES, ModelCallFacts
 from toolmend.telemetry.signals import is_suppressed, signals
 
 if TYPE_CHECKING:
-    from contextvars import Token
-    from types import TracebackType
+    from typing import TypeGuard
 
     from opentelemetry.util.types import AttributeValue
 
     from toolmend.mending.findings import Finding
 
 _MAX_EVENTS: Final = 32
-
-
-class CurrentSpan:
-    """Makes a span the current one for a stretch of work; None leaves the current one as it is."""
-
-    __slots__ = ("_span", "_token")
-
-    def __init__(self, span: trace.Span | None) -> None:
-        self._span = span
-        self._token: Token[context.Context] | None = None
-
-    def __enter__(self) -> None:
-        if self._span is not None:
-            self._token = context.attach(trace.set_span_in_context(self._span))
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._token is not None:
-            context.detach(self._token)
+_MAX_LINKS: Final = 32
 
 
 class ModelCallReport:
@@ -63,6 +41,7 @@ class ModelCallReport:
         self._is_silent = is_suppressed()
         self._is_counted = False
         self._is_ended = False
+        self._linked: tuple[object, ...] = ()
 
     def start(self) -> None:
         """Begin the span where one is wanted from the start."""
@@ -102,10 +81,12 @@ class ModelCallReport:
                 self._end_span(self._span, error, is_rejected=is_rejected)
 
     def _new_span(self) -> trace.Span:
+        self._linked = self.facts.tool_spans[:_MAX_LINKS]
         return signals().tracer.start_span(
             names.SPAN_MODEL_CALL,
             context=self._parent,
             kind=trace.SpanKind.INTERNAL,
+            links=[trace.Link(span) for span in self._linked if _is_context(span)],
             start_time=self.facts.started_at or None,
         )
 
@@ -129,6 +110,9 @@ class ModelCallReport:
             if span.is_recording():
                 span.set_attributes(_attributes(self.facts))
                 _add_findings(span, self.facts.findings)
+                for inner in self.facts.tool_spans[len(self._linked) : _MAX_LINKS]:
+                    if _is_context(inner):
+                        span.add_link(inner)
                 if is_rejected:
                     span.set_attribute(names.REJECTED, True)
                 if error is not None:
@@ -137,6 +121,11 @@ class ModelCallReport:
                     span.set_attribute(names.ERROR_TYPE, type(error).__qualname__)
         finally:
             span.end()
+
+
+def _is_context(span: object) -> TypeGuard[trace.SpanContext]:
+    """Tell whether what was recorded of a tool's span can be linked to."""
+    return isinstance(span, trace.SpanContext) and span.is_valid
 
 
 def _attributes(facts: ModelCallFacts) -> dict[str, AttributeValue]:

@@ -1,0 +1,140 @@
+"""Batch: all calls of one assistant message, run at the same time, each with exactly one result."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from toolmend._threads import current_thread
+from toolmend.execution import texts
+from toolmend.execution.call import Ended
+from toolmend.execution.context import CallFrame, current_frame
+from toolmend.execution.drivers import GRACE_SECONDS, drive_async
+from toolmend.execution.failures import ToolCallFailed
+from toolmend.execution.steps import conduct
+from toolmend.formats.answers import answer_messages, answer_part
+from toolmend.mending.texts import CANCELLED_MIDWAY
+from toolmend.telemetry import names
+from toolmend.telemetry.tool_calls import ToolCallReport, tool_call_facts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from toolmend.execution.guard import Guard
+    from toolmend.formats.answers import AskedCall
+
+_SETTLE_SECONDS: Final = 2 * GRACE_SECONDS
+_given_up: Final[set[asyncio.Task[None]]] = set()
+"""Tasks that did not end when they were cancelled: kept, so that they are not collected while they run."""
+
+
+class Batch:
+    """The calls of one message.
+
+    Args:
+        format: name of the wire format.
+        calls: the calls, in order.
+        guards: the tools, by name.
+        frame: what surrounds every call.
+        max_result_chars: longer results are cut.
+    """
+
+    def __init__(
+        self,
+        format: str,
+        calls: Sequence[AskedCall],
+        guards: Mapping[str, Guard],
+        frame: CallFrame,
+        max_result_chars: int,
+    ) -> None:
+        self._format = format
+        self._calls = calls
+        self._guards = guards
+        self._frame = frame
+        self._max_result_chars = max_result_chars
+        self._ends: list[Ended | None] = [None] * len(calls)
+
+    async def run(self) -> None:
+        """Run every call; when this is cancelled or a call is interrupted, end the others, too."""
+        tasks = [
+            asyncio.create_task(self._run_one(number, call))
+            for number, call in enumerate(self._calls)
+        ]
+        if not tasks:
+            return
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            await _end(tasks)
+        for task in tasks:
+            if task.done():
+                task.result()  # raises what frameworks steer by
+
+    def results(self) -> list[object]:
+        """Return the results as messages, in the order of the calls; complete at any time."""
+        return answer_messages(
+            self._format,
+            [self._part(call, self._ends[n]) for n, call in enumerate(self._calls)],
+        )
+
+    async def _run_one(self, number: int, call: AskedCall) -> None:
+        guard = self._guards.get(call.name)
+        if guard is None:
+            self._ends[number] = self._refuse(call)
+            return
+        frame = replace(self._frame, call_id=call.id, on_interrupted=partial(self._take, number))
+        current_frame.set(frame)  # of this task alone
+        given = partial(guard.arguments.read, call.arguments, is_text=call.is_text)
+        self._ends[number] = await drive_async(conduct(guard, given), in_workers=True)
+
+    def _take(self, number: int, error: ToolCallFailed) -> None:
+        self._ends[number] = Ended(error=error)
+
+    def _refuse(self, call: AskedCall) -> Ended:
+        facts = tool_call_facts(tool=names.OTHER, call_id=call.id, thread=current_thread())
+        report = ToolCallReport(facts)
+        facts.outcome, facts.error_type = "failed", "unknown_tool"
+        report.end()
+        known = get_close_matches(call.name, self._guards, n=len(self._guards) or 1, cutoff=0.0)
+        return Ended(
+            error=ToolCallFailed(
+                texts.unknown_tool(call.name, known),
+                tool_name=call.name,
+                error_type="unknown_tool",
+                call_id=call.id,
+            )
+        )
+
+    def _part(self, call: AskedCall, ended: Ended | None) -> object:
+        if ended is None:  # cancelled before it began, or it does not end
+            text, is_error = CANCELLED_MIDWAY["en"], True
+        else:
+            text, is_error = ended.text(self._max_result_chars), ended.error is not None
+        return answer_part(
+            self._format,
+            call_id=call.id,
+            tool_name=call.name,
+            text=text,
+            is_error=is_error,
+            family=call.family,
+            like=call.part,
+        )
+
+
+async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Cancel the tasks that still run, and give them a moment."""
+    running = [task for task in tasks if not task.done()]
+    if not running:
+        return
+    for task in running:
+        task.cancel()
+    try:
+        await asyncio.wait(running, timeout=_SETTLE_SECONDS)
+    finally:
+        for task in running:
+            if not task.done():
+                _given_up.add(task)
+                task.add_done_callback(_given_up.discard)

@@ -1,0 +1,95 @@
+"""Schema: arguments and results judged by a JSON Schema, compiled once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import jsonschema_rs
+
+from toolmend.execution.schema_bounds import SchemaBounds
+from toolmend.execution.texts import shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_BACKTRACK_LIMIT: Final = 100_000
+_MAX_PROBLEMS: Final = 5
+_MAX_PROBLEM_CHARS: Final = 300
+
+
+class SchemaError(ValueError):
+    """A schema that cannot be used; the message names the reason, and no value."""
+
+
+class Problem(NamedTuple):
+    """One way in which a value is not as its schema wants it."""
+
+    told: str
+    """For the model: where, what is wrong and what is allowed."""
+    rule: str
+    """For telemetry: the rule of the schema, which says nothing of the value."""
+
+
+class Schema:
+    """A compiled JSON Schema. References to other documents are refused, never fetched.
+
+    Args:
+        schema: the schema; its draft is read from ``$schema``, else it is 2020-12.
+
+    Raises:
+        SchemaError: it cannot be used.
+    """
+
+    def __init__(self, schema: Mapping[str, object]) -> None:
+        try:
+            self._bounds = SchemaBounds(schema)
+            self._validator = _compile(schema)
+        except RecursionError:
+            raise SchemaError("it is nested too deeply") from None
+        except Exception as error:
+            # The library's own message may quote values of the schema, such as defaults.
+            raise SchemaError(f"it cannot be used ({type(error).__name__})") from error
+
+    def problems(self, value: object) -> list[Problem]:
+        """Return what is wrong with a value, at most a handful; nothing when it is as it should be.
+
+        Raises:
+            SchemaError: the schema cannot tell.
+        """
+        try:
+            self._bounds.check(value)
+            if self._validator.is_valid(value):
+                return []
+            found: list[Problem] = []
+            for error in self._validator.iter_errors(value):
+                found.append(_problem(error))
+                if len(found) >= _MAX_PROBLEMS:
+                    break
+        except Exception as error:
+            raise SchemaError(f"it cannot be applied ({type(error).__name__})") from error
+        return found
+
+
+def _compile(schema: Mapping[str, object]) -> Any:
+    """Compile, with patterns that take linear time; where a pattern needs more, with a counted bound."""
+    try:
+        return _compiled(schema, jsonschema_rs.RegexOptions())
+    except (ValueError, jsonschema_rs.ValidationError):
+        return _compiled(schema, jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACK_LIMIT))
+
+
+def _compiled(schema: Mapping[str, object], patterns: Any) -> Any:
+    return jsonschema_rs.validator_for(
+        dict(schema), validate_formats=True, offline=True, pattern_options=patterns
+    )
+
+
+def _problem(error: Any) -> Problem:
+    place = ".".join(str(step) for step in error.instance_path) or "arguments"
+    kind = error.kind
+    message = shortened(error.message, _MAX_PROBLEM_CHARS)
+    allowed = getattr(kind, "options", None)
+    if allowed is not None:
+        message += f" (allowed: {shortened(str(allowed), _MAX_PROBLEM_CHARS)})"
+    rule = "/".join(str(step) for step in error.schema_path)
+    return Problem(f"{shortened(place, 200)}: {message} [{kind.name}].", rule)

@@ -1,0 +1,237 @@
+"""Steps: the decisions of one guarded call, in order; nothing here waits, and drivers decide nothing.
+
+From the outside in: budget of the run, arguments, attempts (breaker, time limit, tool, result), fallback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from toolmend.execution import texts
+from toolmend.execution.breaker import Permit, Refusal, Verdict
+from toolmend.execution.call import Call, Ended
+from toolmend.execution.classify import is_control_flow
+from toolmend.execution.error_types import MEANINGS
+from toolmend.execution.failures import AttemptFailed, Failure, ToolCallFailed
+from toolmend.execution.fallback import Escalation
+from toolmend.execution.guard import Guard
+from toolmend.execution.retry import Backoff
+from toolmend.execution.workers import WorkersBusyError
+from toolmend.telemetry.faults import report_fault
+
+
+class AttemptTimedOutError(Exception):
+    """Our time limit ended an attempt."""
+
+
+class ToolCancelledItselfError(Exception):
+    """The tool raised a cancellation that nobody asked for."""
+
+
+class CallCancelledError(BaseException):
+    """The caller set the event that cancels a sync call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Ask the driver to run something of the tool's.
+
+    Attributes:
+        call: the call that it is for.
+        function: takes nothing; may return an awaitable where the driver is async.
+        limit_seconds: time limit, None for none.
+        is_async: it returns an awaitable.
+    """
+
+    call: Call
+    function: Callable[[], Any]
+    limit_seconds: float | None
+    is_async: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Ask the driver to wait, in seconds."""
+
+    call: Call
+    seconds: float
+
+
+Steps = Generator["Run | Wait", Any, Ended]
+Values = dict[str, object]
+
+
+def conduct(
+    guard: Guard,
+    given: Callable[[], Values],
+    owner: tuple[Any, ...] = (),
+    outer: Call | None = None,
+) -> Steps:
+    """Yield the steps of a call, and return how it ended.
+
+    Args:
+        guard: of the tool.
+        given: returns the arguments by name, or raises ``AttemptFailed``.
+        owner: the instance or class of a method.
+        outer: the call that this one answers for; it uses no fallback then.
+    """
+    call = Call(guard, outer)
+    try:
+        values: Values = {}
+        try:
+            call.check_budget()
+            values = given()
+            value = yield from _attempts(call, owner, guard.arguments.ready(values))
+        except AttemptFailed as failed:
+            if failed.failure.error_type == "invalid_schema" and guard.breaker is not None:
+                _open(guard)
+            if outer is not None:
+                return call.fail(failed.failure)
+            return (yield from _fall_back(call, failed.failure, values))
+        return call.succeed(value)
+    except CallCancelledError:
+        return call.interrupt()
+    except BaseException:
+        # Also what frameworks steer by: the model gets its result, and the exception goes on.
+        call.interrupt()
+        raise
+
+
+def _open(guard: Guard) -> None:
+    """Open the breaker of a tool whose definition is broken: nobody can call it."""
+    assert guard.breaker is not None
+    permit = guard.breaker.acquire()
+    if isinstance(permit, Permit):
+        guard.breaker.release(permit, "invalid_schema")
+
+
+def _attempts(call: Call, owner: tuple[Any, ...], values: Values) -> Generator[Any, Any, Any]:
+    backoff: Backoff | None = None
+    while True:
+        try:
+            return (yield from _attempt(call, owner, values))
+        except AttemptFailed as failed:
+            settings = call.guard.options.retry
+            if settings is None or not failed.may_repeat:
+                raise
+            if backoff is None:
+                backoff = Backoff(settings, call.remaining_seconds)
+            error_type = failed.failure.error_type
+            wait = backoff.wait_after(failed)
+        yield Wait(call, wait)
+        call.report.retry(error_type)
+
+
+def _attempt(call: Call, owner: tuple[Any, ...], values: Values) -> Generator[Any, Any, Any]:
+    breaker = call.guard.breaker
+    permit = None if breaker is None else breaker.acquire()
+    if isinstance(permit, Refusal):
+        raise AttemptFailed(
+            Failure(
+                error_type="breaker_open",
+                may_have_run=False,
+                retry_after_seconds=permit.retry_seconds,
+            )
+        )
+    verdict: Verdict = "ignored"
+    error_type = ""
+    try:
+        limit = call.limit_seconds()
+        call.begin_attempt()
+        try:
+            value = yield Run(call, call.bound(owner, values), limit, call.guard.is_async)
+        except Exception as error:
+            if is_control_flow(error):
+                raise
+            failure = _failure_of(call, error)
+            if failure.error_type == "cancelled":  # a tool inside was cancelled by its own caller
+                raise
+        else:
+            found = call.guard.judge(value)
+            if found is None or not call.guard.options.strict_result:
+                verdict = "ok"
+                if found is not None:
+                    call.report.facts.rule = found.where
+                return value
+            failure = found
+        verdict = MEANINGS[failure.error_type].verdict
+        error_type = failure.error_type
+        may_repeat = failure.may_repeat(is_retry_safe=call.guard.is_retry_safe)
+        # A guarded tool inside has had its attempts.
+        is_inner = isinstance(failure.exception, ToolCallFailed)
+        raise AttemptFailed(failure, may_repeat=may_repeat and not is_inner)
+    finally:
+        call.report.end_attempt(error_type)
+        if breaker is not None and permit is not None:
+            breaker.release(permit, verdict)
+
+
+def _failure_of(call: Call, error: Exception) -> Failure:
+    if isinstance(error, AttemptTimedOutError):
+        return call.timed_out()
+    if isinstance(error, WorkersBusyError):
+        return Failure(error_type="transient", may_have_run=False)
+    if isinstance(error, ToolCancelledItselfError):
+        return Failure(error_type="transient", exception=error.__cause__)
+    return call.guard.classify(error)
+
+
+def _fall_back(call: Call, failure: Failure, values: Values) -> Steps:
+    fallback = call.guard.options.fallback
+    if fallback is None:
+        return call.fail(failure)
+    is_unknown = call.may_have_happened(failure)
+    may_answer = MEANINGS[failure.error_type].falls_back and not is_unknown
+    alternative = call.guard.alternative
+    if may_answer and alternative is not None:
+        ended = yield from conduct(alternative, partial(_mapped, call.guard, values), (), call)
+        if ended.error is None:
+            return call.degrade(failure, "alternative", ended.value)
+    if may_answer and fallback.has_value:
+        return call.degrade(failure, "default", fallback.value)
+    if fallback.human is not None and (may_answer or is_unknown):
+        ticket = yield from _ask_human(call, failure, values)
+        if ticket is not None:
+            told = texts.escalated(
+                call.guard.tool_name, ticket, fallback.expires_seconds, fallback.text_at_expiry
+            )
+            return call.degrade(failure, "human", told, ticket)
+    return call.fail(failure)
+
+
+def _mapped(guard: Guard, values: Values) -> Values:
+    """Return the arguments of the alternative tool."""
+    fallback = guard.options.fallback
+    if fallback is None or fallback.map_arguments is None:
+        return dict(values)
+    try:
+        return dict(fallback.map_arguments(values))
+    except Exception as error:
+        report_fault("tool", error)
+        raise AttemptFailed(
+            Failure(error_type="invalid_arguments", may_have_run=False, exception=error)
+        ) from error
+
+
+def _ask_human(call: Call, failure: Failure, values: Values) -> Generator[Any, Any, str | None]:
+    fallback = call.guard.options.fallback
+    assert fallback is not None
+    assert fallback.human is not None
+    escalation = Escalation(
+        tool_name=call.guard.tool_name,
+        arguments=values,
+        error_type=failure.error_type,
+        is_outcome_unknown=call.may_have_happened(failure),
+        call_id=call.frame.call_id,
+        run_id=call.frame.run_id,
+        thread=call.thread,
+    )
+    try:
+        ticket = yield Run(call, partial(fallback.human, escalation), None, call.guard.is_async)
+    except Exception as error:  # noqa: BLE001 - the application's own code
+        report_fault("tool", error)
+        return None
+    return None if ticket is None else str(ticket)
