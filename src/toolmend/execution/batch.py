@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from toolmend._threads import current_thread
+from toolmend._call_ends import CallEnd, call_ends
 from toolmend.execution import texts
-from toolmend.execution.call import Ended
+from toolmend.execution.call import Call, thread_of_call
 from toolmend.execution.context import CallFrame, current_frame
 from toolmend.execution.drivers import GRACE_SECONDS, drive_async
+from toolmend.execution.ended import Ended
 from toolmend.execution.failures import ToolCallFailed
 from toolmend.execution.steps import conduct
 from toolmend.formats.answers import answer_messages, answer_part
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from toolmend.execution.guard import Guard
     from toolmend.formats.answers import AskedCall
 
+_MAX_NAME_CHARS: Final = 100
 _SETTLE_SECONDS: Final = 2 * GRACE_SECONDS
 _given_up: Final[set[asyncio.Task[None]]] = set()
 """Tasks that did not end when they were cancelled: kept, so that they are not collected while they run."""
@@ -38,6 +42,7 @@ class Batch:
         format: name of the wire format.
         calls: the calls, in order.
         guards: the tools, by name.
+        owners: the instance or class of those that are methods, likewise.
         frame: what surrounds every call.
         max_result_chars: longer results are cut.
     """
@@ -45,17 +50,21 @@ class Batch:
     def __init__(
         self,
         format: str,
+        *,
         calls: Sequence[AskedCall],
         guards: Mapping[str, Guard],
+        owners: Mapping[str, tuple[Any, ...]],
         frame: CallFrame,
         max_result_chars: int,
     ) -> None:
         self._format = format
         self._calls = calls
         self._guards = guards
+        self._owners = owners
         self._frame = frame
         self._max_result_chars = max_result_chars
         self._ends: list[Ended | None] = [None] * len(calls)
+        self._has_begun = [False] * len(calls)
 
     async def run(self) -> None:
         """Run every call; when this is cancelled or a call is interrupted, end the others, too."""
@@ -67,8 +76,15 @@ class Batch:
             return
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-        finally:
-            await _end(tasks)
+        except GeneratorExit:  # closed by the collector: nothing can be awaited any more
+            with suppress(RuntimeError):  # the loop is closed
+                for task in tasks:
+                    task.cancel()
+            raise
+        except BaseException:
+            await self._end(tasks)
+            raise
+        await self._end(tasks)
         for task in tasks:
             if task.done():
                 task.result()  # raises what frameworks steer by
@@ -80,25 +96,48 @@ class Batch:
             [self._part(call, self._ends[n]) for n, call in enumerate(self._calls)],
         )
 
+    async def _end(self, tasks: Sequence[asyncio.Task[Any]]) -> None:
+        """End the calls that still run, and tell why those that never began have no result."""
+        try:
+            await _end(tasks)
+        finally:
+            for number, call in enumerate(self._calls):
+                guard = self._guards.get(call.name)
+                if guard is not None and not self._has_begun[number]:
+                    copy_context().run(self._interrupt, number, call, guard)
+
+    def _interrupt(self, number: int, call: AskedCall, guard: Guard) -> None:
+        current_frame.set(self._frame_of(number, call))
+        Call(guard).interrupt()
+
+    def _frame_of(self, number: int, call: AskedCall) -> CallFrame:
+        return replace(self._frame, call_id=call.id, on_interrupted=partial(self._take, number))
+
     async def _run_one(self, number: int, call: AskedCall) -> None:
+        self._has_begun[number] = True
         guard = self._guards.get(call.name)
         if guard is None:
             self._ends[number] = self._refuse(call)
             return
-        frame = replace(self._frame, call_id=call.id, on_interrupted=partial(self._take, number))
-        current_frame.set(frame)  # of this task alone
+        current_frame.set(self._frame_of(number, call))  # of this task alone
         given = partial(guard.arguments.read, call.arguments, is_text=call.is_text)
-        self._ends[number] = await drive_async(conduct(guard, given), in_workers=True)
+        steps = conduct(guard, given, self._owners[call.name])
+        self._ends[number] = await drive_async(steps, is_apart=True)
 
     def _take(self, number: int, error: ToolCallFailed) -> None:
         self._ends[number] = Ended(error=error)
 
     def _refuse(self, call: AskedCall) -> Ended:
-        facts = tool_call_facts(tool=names.OTHER, call_id=call.id, thread=current_thread())
+        thread = thread_of_call()
+        facts = tool_call_facts(tool=names.OTHER, call_id=call.id, thread=thread)
         report = ToolCallReport(facts)
         facts.outcome, facts.error_type = "failed", "unknown_tool"
+        if call.id is not None:
+            call_ends.note(thread, call.id, CallEnd(call.name, "tool_error", report.span_context))
         report.end()
-        known = get_close_matches(call.name, self._guards, n=len(self._guards) or 1, cutoff=0.0)
+        # What the model wrote may be of any length, and comparing takes its square.
+        written = call.name[:_MAX_NAME_CHARS]
+        known = get_close_matches(written, self._guards, n=len(self._guards) or 1, cutoff=0.0)
         return Ended(
             error=ToolCallFailed(
                 texts.unknown_tool(call.name, known),
@@ -109,7 +148,7 @@ class Batch:
         )
 
     def _part(self, call: AskedCall, ended: Ended | None) -> object:
-        if ended is None:  # cancelled before it began, or it does not end
+        if ended is None:  # it does not even end when it is cancelled
             text, is_error = CANCELLED_MIDWAY["en"], True
         else:
             text, is_error = ended.text(self._max_result_chars), ended.error is not None
@@ -127,14 +166,15 @@ class Batch:
 async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:
     """Cancel the tasks that still run, and give them a moment."""
     running = [task for task in tasks if not task.done()]
-    if not running:
-        return
     for task in running:
         task.cancel()
     try:
-        await asyncio.wait(running, timeout=_SETTLE_SECONDS)
+        if running:
+            await asyncio.wait(running, timeout=_SETTLE_SECONDS)
     finally:
-        for task in running:
+        for task in tasks:
             if not task.done():
                 _given_up.add(task)
                 task.add_done_callback(_given_up.discard)
+            elif not task.cancelled():
+                task.exception()  # one of them is raised, and nobody looks at the others

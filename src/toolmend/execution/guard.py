@@ -16,6 +16,7 @@ from toolmend.execution.failures import Failure
 from toolmend.execution.options import RETRY_SAFE, ToolOptions
 from toolmend.execution.schema import Schema, SchemaError
 from toolmend.execution.signature import Signature
+from toolmend.execution.texts import message_of
 from toolmend.execution.workers import Workers
 from toolmend.telemetry import names
 from toolmend.telemetry.faults import report_fault
@@ -45,7 +46,7 @@ class Guard:
         self.function = function
         self.options = options
         self.tool_name: str = options.name or _name(function)
-        self.is_async = _is(inspect.iscoroutinefunction, function)
+        self.is_async = _is_coroutine_function(function)
         if _is(inspect.isgeneratorfunction, function) or _is(inspect.isasyncgenfunction, function):
             raise PolicyError(f"{self.tool_name} yields; a tool returns its result as a whole")
         self.is_retry_safe = options.effect in RETRY_SAFE
@@ -62,7 +63,7 @@ class Guard:
         self.alternative = _alternative(self, options.fallback)
         self._result_schema: Schema | None = None
         self._lock = threading.Lock()
-        self._abandoned = 0
+        self._given_up: set[Any] = set()
         self._is_reported_broken = False
         watch_tool(self)
         _guards.add(self)
@@ -78,7 +79,7 @@ class Guard:
 
     def abandoned_calls(self) -> int:
         """Return how many calls were given up and still run."""
-        return self._abandoned
+        return len(self._given_up)
 
     def is_available(self) -> bool:
         """Tell whether a call would be let through now."""
@@ -87,12 +88,12 @@ class Guard:
     def abandon(self, running: Future[Any] | Any) -> None:
         """Count a call that was given up, until it ends by itself; it is kept from being collected."""
         with self._lock:
-            self._abandoned += 1
+            self._given_up.add(running)
         running.add_done_callback(self._settle)
 
     def _settle(self, ended: Any) -> None:
         with self._lock:
-            self._abandoned -= 1
+            self._given_up.discard(ended)
         if not ended.cancelled():
             ended.exception()  # so that nobody complains that it was never looked at
 
@@ -108,7 +109,11 @@ class Guard:
                     return _failure_of(said, error)
             except Exception as fault:  # noqa: BLE001 - the application's own code
                 report_fault("tool", fault)
-        return classify(error)
+        try:
+            return classify(error)
+        except Exception as fault:  # noqa: BLE001 - an exception may do anything when it is looked at
+            report_fault("tool", fault)
+            return Failure(error_type="transient", exception=error)
 
     def judge(self, value: object) -> Failure | None:
         """Return what is wrong with a result, None when it may go to the model."""
@@ -150,6 +155,7 @@ class Guard:
     def renew_locks(self) -> None:
         """Replace locks that another thread may have held when this process was forked."""
         self._lock = threading.Lock()
+        self._given_up = set()  # what the other process gave up does not run in this one
         self.signature.renew_lock()
         self.arguments.renew_lock()
         if self.breaker is not None:
@@ -189,6 +195,8 @@ def _name(function: object) -> str:
 
 
 def _alternative(guard: Guard, fallback: Fallback | None) -> Guard | None:
+    if fallback is not None and not guard.is_async and _is_coroutine_function(fallback.human):
+        raise PolicyError(f"{guard.tool_name} is sync, so Fallback(human=…) must be; it is async")
     if fallback is None or fallback.tool is None:
         return None
     found = guard_of(fallback.tool)
@@ -207,8 +215,16 @@ def _is(kind: Callable[[object], bool], function: object) -> bool:
     return kind(function) or kind(getattr(function, "__call__", None))  # noqa: B004 - looked at, not called
 
 
+def _is_coroutine_function(function: object) -> bool:
+    return _is(inspect.iscoroutinefunction, function)
+
+
 def _failure_of(said: str, error: Exception) -> Failure:
     if said not in names.ERROR_TYPES:
         raise PolicyError(f"classify returned {said!r}; use one of {', '.join(names.ERROR_TYPES)}")
     known: ErrorType = said  # type: ignore[assignment]  # one of the closed set
-    return Failure(error_type=known, exception=error)
+    return Failure(
+        error_type=known,
+        message=message_of(error) if known == "permanent" else "",
+        exception=error,
+    )

@@ -12,8 +12,9 @@ from typing import Any
 
 from toolmend.execution import texts
 from toolmend.execution.breaker import Permit, Refusal, Verdict
-from toolmend.execution.call import Call, Ended
+from toolmend.execution.call import Call
 from toolmend.execution.classify import is_control_flow
+from toolmend.execution.ended import Ended
 from toolmend.execution.error_types import MEANINGS
 from toolmend.execution.failures import AttemptFailed, Failure, ToolCallFailed
 from toolmend.execution.fallback import Escalation
@@ -86,7 +87,8 @@ def conduct(
             values = given()
             value = yield from _attempts(call, owner, guard.arguments.ready(values))
         except AttemptFailed as failed:
-            if failed.failure.error_type == "invalid_schema" and guard.breaker is not None:
+            if failed.failure.error_type == "invalid_schema":
+                guard.report_broken(failed.failure.exception)
                 _open(guard)
             if outer is not None:
                 return call.fail(failed.failure)
@@ -102,7 +104,8 @@ def conduct(
 
 def _open(guard: Guard) -> None:
     """Open the breaker of a tool whose definition is broken: nobody can call it."""
-    assert guard.breaker is not None
+    if guard.breaker is None:
+        return
     permit = guard.breaker.acquire()
     if isinstance(permit, Permit):
         guard.breaker.release(permit, "invalid_schema")
@@ -137,7 +140,7 @@ def _attempt(call: Call, owner: tuple[Any, ...], values: Values) -> Generator[An
             )
         )
     verdict: Verdict = "ignored"
-    error_type = ""
+    failure: Failure | None = None
     try:
         limit = call.limit_seconds()
         call.begin_attempt()
@@ -147,8 +150,8 @@ def _attempt(call: Call, owner: tuple[Any, ...], values: Values) -> Generator[An
             if is_control_flow(error):
                 raise
             failure = _failure_of(call, error)
-            if failure.error_type == "cancelled":  # a tool inside was cancelled by its own caller
-                raise
+            if failure.error_type == "cancelled":  # so was a tool inside, by the event of this call
+                raise CallCancelledError from error
         else:
             found = call.guard.judge(value)
             if found is None or not call.guard.options.strict_result:
@@ -158,13 +161,12 @@ def _attempt(call: Call, owner: tuple[Any, ...], values: Values) -> Generator[An
                 return value
             failure = found
         verdict = MEANINGS[failure.error_type].verdict
-        error_type = failure.error_type
         may_repeat = failure.may_repeat(is_retry_safe=call.guard.is_retry_safe)
         # A guarded tool inside has had its attempts.
         is_inner = isinstance(failure.exception, ToolCallFailed)
         raise AttemptFailed(failure, may_repeat=may_repeat and not is_inner)
     finally:
-        call.report.end_attempt(error_type)
+        call.end_attempt(failure)
         if breaker is not None and permit is not None:
             breaker.release(permit, verdict)
 
@@ -190,6 +192,8 @@ def _fall_back(call: Call, failure: Failure, values: Values) -> Steps:
         ended = yield from conduct(alternative, partial(_mapped, call.guard, values), (), call)
         if ended.error is None:
             return call.degrade(failure, "alternative", ended.value)
+        is_unknown = ended.error.is_outcome_unknown
+        may_answer = not is_unknown
     if may_answer and fallback.has_value:
         return call.degrade(failure, "default", fallback.value)
     if fallback.human is not None and (may_answer or is_unknown):
@@ -231,7 +235,7 @@ def _ask_human(call: Call, failure: Failure, values: Values) -> Generator[Any, A
     )
     try:
         ticket = yield Run(call, partial(fallback.human, escalation), None, call.guard.is_async)
+        return None if ticket is None else str(ticket)
     except Exception as error:  # noqa: BLE001 - the application's own code
         report_fault("tool", error)
         return None
-    return None if ticket is None else str(ticket)

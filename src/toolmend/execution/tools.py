@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -23,6 +24,7 @@ from toolmend.execution.results import MAX_CHARS
 from toolmend.execution.schema import SchemaError
 from toolmend.formats.answers import asked_calls
 from toolmend.mend import find_format
+from toolmend.telemetry.faults import guard as fault_guard
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -40,6 +42,7 @@ class Tools:
         self._max_result_chars = max_result_chars
         self._tools: dict[str, Callable[..., Any]] = {}
         self._guards: dict[str, Guard] = {}
+        self._owners: dict[str, tuple[Any, ...]] = {}
 
     @overload
     def register(
@@ -79,7 +82,10 @@ class Tools:
             function = guarded(options, function)
             guard = guard_of(function)
         assert guard is not None
-        if guard.signature.is_method:
+        owner: tuple[Any, ...] = ()
+        if guard.signature.is_method and inspect.ismethod(function):
+            owner = (function.__self__,)  # guarded where its class is written
+        elif guard.signature.is_method:
             raise PolicyError(
                 f"{guard.tool_name} is a method; register it bound to its instance: "
                 f"tools.register(instance.{guard.tool_name})"
@@ -88,6 +94,7 @@ class Tools:
             raise PolicyError(f"there is a tool {guard.tool_name!r} already; give one a name=")
         self._tools[guard.tool_name] = function
         self._guards[guard.tool_name] = guard
+        self._owners[guard.tool_name] = owner
         return function
 
     def __contains__(self, name: object) -> bool:
@@ -190,14 +197,25 @@ class Tools:
             run_id=outer.run_id if run_id is None else run_id, step=step, deadline=deadline
         )
         calls = asked_calls(messages, wire)
-        batch = Batch(wire.NAME, calls, self._guards, frame, self._max_result_chars)
+        batch = Batch(
+            wire.NAME,
+            calls=calls,
+            guards=self._guards,
+            owners=self._owners,
+            frame=frame,
+            max_result_chars=self._max_result_chars,
+        )
         with nullcontext() if thread is None else named_thread(thread):
             try:
                 await batch.run()
-            finally:
-                results = batch.results()
+            except BaseException:
                 if sink is not None:
-                    sink(results)
+                    with fault_guard("tool"):  # whoever cancelled waits for the cancellation
+                        sink(batch.results())
+                raise
+            results = batch.results()
+            if sink is not None:
+                sink(results)
         return results
 
     def run_sync(
