@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from contextvars import copy_context
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toolmend._call_ends import CallEnd, call_ends
 from toolmend.execution import texts
-from toolmend.execution.call import Call, thread_of_call
+from toolmend.execution.call import thread_of_call
 from toolmend.execution.context import CallFrame, current_frame
 from toolmend.execution.drivers import GRACE_SECONDS, drive_async
 from toolmend.execution.ended import Ended
@@ -64,7 +63,6 @@ class Batch:
         self._frame = frame
         self._max_result_chars = max_result_chars
         self._ends: list[Ended | None] = [None] * len(calls)
-        self._has_begun = [False] * len(calls)
 
     async def run(self) -> None:
         """Run every call; when this is cancelled or a call is interrupted, end the others, too."""
@@ -82,12 +80,12 @@ class Batch:
                     task.cancel()
             raise
         except BaseException:
-            await self._end(tasks)
+            await _end(tasks)
             raise
-        await self._end(tasks)
+        await _end(tasks)
         for task in tasks:
-            if task.done():
-                task.result()  # raises what frameworks steer by
+            if task.done() and not task.cancelled():
+                task.result()  # raises what frameworks steer by; the others were cancelled for it
 
     def results(self) -> list[object]:
         """Return the results as messages, in the order of the calls; complete at any time."""
@@ -96,30 +94,13 @@ class Batch:
             [self._part(call, self._ends[n]) for n, call in enumerate(self._calls)],
         )
 
-    async def _end(self, tasks: Sequence[asyncio.Task[Any]]) -> None:
-        """End the calls that still run, and tell why those that never began have no result."""
-        try:
-            await _end(tasks)
-        finally:
-            for number, call in enumerate(self._calls):
-                guard = self._guards.get(call.name)
-                if guard is not None and not self._has_begun[number]:
-                    copy_context().run(self._interrupt, number, call, guard)
-
-    def _interrupt(self, number: int, call: AskedCall, guard: Guard) -> None:
-        current_frame.set(self._frame_of(number, call))
-        Call(guard).interrupt()
-
-    def _frame_of(self, number: int, call: AskedCall) -> CallFrame:
-        return replace(self._frame, call_id=call.id, on_interrupted=partial(self._take, number))
-
     async def _run_one(self, number: int, call: AskedCall) -> None:
-        self._has_begun[number] = True
         guard = self._guards.get(call.name)
         if guard is None:
             self._ends[number] = self._refuse(call)
             return
-        current_frame.set(self._frame_of(number, call))  # of this task alone
+        frame = replace(self._frame, call_id=call.id, on_interrupted=partial(self._take, number))
+        current_frame.set(frame)  # of this task alone
         given = partial(guard.arguments.read, call.arguments, is_text=call.is_text)
         steps = conduct(guard, given, self._owners[call.name])
         self._ends[number] = await drive_async(steps, is_apart=True)
@@ -148,7 +129,7 @@ class Batch:
         )
 
     def _part(self, call: AskedCall, ended: Ended | None) -> object:
-        if ended is None:  # it does not even end when it is cancelled
+        if ended is None:  # cancelled before it began, or it does not end
             text, is_error = CANCELLED_MIDWAY["en"], True
         else:
             text, is_error = ended.text(self._max_result_chars), ended.error is not None

@@ -23,8 +23,10 @@ def telemetry() -> Iterator[Captured]:
 @pytest.fixture
 def nothing_left(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """Fail for exceptions and tasks that asyncio found nobody looking after."""
+    gc.freeze()  # so that only what the test made is looked through
     yield
     gc.collect()
+    gc.unfreeze()
     complaints = [
         record.getMessage()
         for record in caplog.get_records("call")
