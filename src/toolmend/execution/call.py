@@ -142,9 +142,11 @@ class Call:
 
     def may_have_happened(self, failure: Failure) -> bool:
         """Tell whether a failed call may have had its effect all the same."""
-        return self._is_unknown or (
-            self._may_have_run and not self.guard.is_retry_safe and _may_have_acted(failure)
-        )
+        inner = failure.exception
+        if self._is_unknown or (isinstance(inner, ToolCallFailed) and inner.is_outcome_unknown):
+            return True
+        is_safe = self.guard.is_retry_safe
+        return self._may_have_run and not is_safe and _may_have_acted(failure)
 
     def succeed(self, value: Any) -> Ended:
         """End with the tool's own value."""
