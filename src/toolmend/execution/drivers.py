@@ -20,12 +20,15 @@ from toolmend.execution.steps import (
     ToolCancelledItselfError,
     Wait,
 )
+from toolmend.execution.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 GRACE_SECONDS: Final = 0.25
 """How long a cancelled tool may take to clean up before it is given up."""
+_fallbacks: Final = Workers("fallback")
+"""Whoever asks a human does not wait for a worker of the tool: hung calls may hold them all."""
 
 
 def drive(steps: Steps) -> Ended:
@@ -70,7 +73,8 @@ def _do(step: Run | Wait) -> Any:
 def _submit(step: Run) -> futures.Future[Any]:
     with step.call.inside():
         context = copy_context()
-    return step.call.guard.workers.submit(partial(context.run, _uncancelled, step.function))
+    workers = step.call.guard.workers if step.is_tool else _fallbacks
+    return workers.submit(partial(context.run, _uncancelled, step.function))
 
 
 def _uncancelled(function: Callable[[], Any]) -> Any:

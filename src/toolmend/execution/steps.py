@@ -45,12 +45,14 @@ class Run:
         function: takes nothing; may return an awaitable where the driver is async.
         limit_seconds: time limit, None for none.
         is_async: it returns an awaitable.
+        is_tool: it is the tool itself, which has workers of its own.
     """
 
     call: Call
     function: Callable[[], Any]
     limit_seconds: float | None
     is_async: bool
+    is_tool: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +236,8 @@ def _ask_human(call: Call, failure: Failure, values: Values) -> Generator[Any, A
         thread=call.thread,
     )
     try:
-        ticket = yield Run(call, partial(fallback.human, escalation), None, call.guard.is_async)
+        ask = partial(fallback.human, escalation)
+        ticket = yield Run(call, ask, None, call.guard.is_async, is_tool=False)
         return None if ticket is None else str(ticket)
     except Exception as error:  # noqa: BLE001 - the application's own code
         report_fault("tool", error)
