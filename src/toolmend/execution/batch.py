@@ -63,12 +63,14 @@ class Batch:
         self._frame = frame
         self._max_result_chars = max_result_chars
         self._ends: list[Ended | None] = [None] * len(calls)
+        self._first = _first_of_each(calls)
 
     async def run(self) -> None:
         """Run every call; when this is cancelled or a call is interrupted, end the others, too."""
         tasks = [
             asyncio.create_task(self._run_one(number, call))
             for number, call in enumerate(self._calls)
+            if self._first[number] == number
         ]
         if not tasks:
             return
@@ -91,7 +93,10 @@ class Batch:
         """Return the results as messages, in the order of the calls; complete at any time."""
         return answer_messages(
             self._format,
-            [self._part(call, self._ends[n]) for n, call in enumerate(self._calls)],
+            [
+                self._part(call, self._ends[n])
+                for n, call in zip(self._first, self._calls, strict=True)
+            ],
         )
 
     async def _run_one(self, number: int, call: AskedCall) -> None:
@@ -142,6 +147,23 @@ class Batch:
             family=call.family,
             like=call.part,
         )
+
+
+def _first_of_each(calls: Sequence[AskedCall]) -> list[int]:
+    """Return for each call the number of the first that is the same: one sent twice is run once."""
+    return [
+        next(
+            first
+            for first, other in enumerate(calls)
+            if first == number
+            or (call.id is not None and call.id == other.id and _asks_same(call, other))
+        )
+        for number, call in enumerate(calls)
+    ]
+
+
+def _asks_same(call: AskedCall, other: AskedCall) -> bool:
+    return call.name == other.name and call.arguments == other.arguments
 
 
 async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:

@@ -18,12 +18,13 @@ from toolmend.execution.context import CallFrame, ToolContext, current_frame
 from toolmend.execution.ended import Ended, FallbackKind
 from toolmend.execution.error_types import MEANINGS
 from toolmend.execution.failures import AttemptFailed, Failure, ToolCallFailed
+from toolmend.execution.results import text_of_result
 from toolmend.telemetry.baggage import thread_from_baggage
 from toolmend.telemetry.faults import guard as fault_guard
 from toolmend.telemetry.tool_calls import ToolCallReport, tool_call_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from toolmend.execution.error_types import ErrorType
     from toolmend.execution.guard import Guard
@@ -127,7 +128,7 @@ class Call:
         signature = self.guard.signature
         first, rest = signature.positional(values)
         if signature.context_parameter is not None:
-            rest[signature.context_parameter] = self._context()
+            rest[signature.context_parameter] = self._context(values)
         return partial(self.guard.function, *owner, *first, **rest)
 
     def abandon(self, running: Any) -> None:
@@ -257,10 +258,10 @@ class Call:
             end = CallEnd(self.guard.tool_name, cause, self.report.span_context)
             call_ends.note(self.thread, self.frame.call_id, end)
 
-    def _context(self) -> ToolContext:
+    def _context(self, values: Mapping[str, object]) -> ToolContext:
         frame = self.frame
         if not self._key:
-            self._key = _idempotency_key(frame, self.guard.tool_name)
+            self._key = _idempotency_key(frame, self.guard.tool_name, values)
         return ToolContext(
             tool_name=self.guard.tool_name,
             call_id=frame.call_id,
@@ -286,9 +287,16 @@ def thread_of_call() -> str | None:
     return found
 
 
-def _idempotency_key(frame: CallFrame, tool: str) -> str:
-    """Return a key that a repetition of the same call in the same run finds again."""
+def _idempotency_key(frame: CallFrame, tool: str, values: Mapping[str, object]) -> str:
+    """Return a key that a repetition of the same call in the same run finds again.
+
+    The arguments are part of it: some hosts number the calls of each answer anew, and some models give
+    one id to several calls.
+    """
     if frame.run_id is None or frame.call_id is None:
         return uuid.uuid4().hex
     mark = "\0".join((frame.run_id, str(frame.step), frame.call_id, tool))
-    return blake2b(mark.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    written = text_of_result(dict(sorted(values.items())))
+    return blake2b(
+        f"{mark}\0{written}".encode("utf-8", "surrogatepass"), digest_size=16
+    ).hexdigest()

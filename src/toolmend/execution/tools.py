@@ -236,6 +236,12 @@ class Tools:
         Raises:
             RuntimeError: an event loop runs in this thread; await ``run`` there.
         """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise RuntimeError("an event loop runs in this thread; use: await tools.run(…)")
         return asyncio.run(
             self.run(
                 message,
