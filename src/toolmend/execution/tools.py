@@ -19,6 +19,7 @@ from toolmend.execution.context import CallFrame, current_frame
 from toolmend.execution.decorator import breaker_of, guarded
 from toolmend.execution.definitions import definition
 from toolmend.execution.guard import Guard, guard_of
+from toolmend.execution.loops import run_in_new_loop
 from toolmend.execution.options import ToolOptions, ToolSettings
 from toolmend.execution.results import MAX_CHARS
 from toolmend.execution.schema import SchemaError
@@ -242,7 +243,7 @@ class Tools:
             pass
         else:
             raise RuntimeError("an event loop runs in this thread; use: await tools.run(…)")
-        return asyncio.run(
+        return run_in_new_loop(
             self.run(
                 message,
                 format=format,

@@ -430,6 +430,31 @@ def test_a_given_up_task_that_nobody_else_holds_is_not_collected(telemetry: Capt
     asyncio.run(main())
 
 
+def test_run_sync_does_not_wait_for_a_tool_that_was_given_up(telemetry: Captured) -> None:
+    release = threading.Event()
+
+    @tool_call(timeout_seconds=0.05, retry=None)
+    async def look() -> None:
+        while not release.is_set():
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.02)
+
+    tools = Tools()
+    tools.register(look)
+    watchdog = threading.Timer(5, release.set)
+    watchdog.start()
+    try:
+        [result] = tools.run_sync(asked(("c1", "look", "{}")))
+        assert not release.is_set()
+        assert result["content"].startswith("look timed out after 0.05 s.")
+        assert abandoned(telemetry) == 1
+    finally:
+        watchdog.cancel()
+        release.set()
+    eventually(lambda: abandoned(telemetry) == 0)
+    eventually(lambda: "toolmend-given-up" not in [thread.name for thread in threading.enumerate()])
+
+
 @pytest.mark.parametrize("limit", [0.05, 5.0], ids=["at its time limit", "when it is cancelled"])
 def test_a_sync_tool_in_a_batch_is_given_up_and_counted_until_it_returns(
     limit: float, telemetry: Captured
@@ -871,3 +896,63 @@ def test_a_handover_that_fails_does_not_swallow_the_cancellation(telemetry: Capt
 
     asyncio.run(main())
     assert telemetry.total("toolmend.faults", where="tool") == 1
+
+
+@pytest.mark.parametrize("ticks", range(40))
+def test_at_whatever_tick_a_batch_is_cancelled_each_call_has_one_result_and_no_permit_is_lost(
+    ticks: int, telemetry: Captured
+) -> None:
+    sunk: list[list[Any]] = []
+
+    async def main() -> None:
+        tools = Tools()
+
+        async def step(count: int) -> str:
+            for _ in range(count):
+                await asyncio.sleep(0)
+            return "value"
+
+        @tools.register(breaker=Breaker(failures=1, open_seconds=0.001), retry=QUICK)
+        async def probe() -> str:
+            return await step(3)
+
+        @tools.register(effect="read", retry=QUICK, breaker=None)
+        async def flaky() -> str:
+            await step(1)
+            raise ConnectionResetError
+
+        @tool_call(effect="read")
+        async def other() -> str:
+            return await step(4)
+
+        @tools.register(fallback=Fallback(tool=other), timeout_seconds=5, breaker=None)
+        async def denied() -> str:
+            await step(2)
+            raise Refused(403)
+
+        breaker = tools.breaker("probe")
+        breaker.release(breaker.acquire(), "failed")  # type: ignore[arg-type]
+        await asyncio.sleep(0.005)
+        names = ["probe", "flaky", "denied"]
+        message = asked(*((f"c-{name}", name, "{}") for name in names))
+        task = asyncio.ensure_future(tools.run(message, sink=sunk.append))
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        was_over = task.done()
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            assert not was_over
+        assert breaker.state == "closed" or breaker.is_available()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+    if not sunk:
+        assert ticks == 0  # it never began
+        return
+    [results] = sunk
+    ids = [result["tool_call_id"] for result in results]
+    assert ids == ["c-probe", "c-flaky", "c-denied"]
+    for tool in ("probe", "flaky", "denied"):
+        assert telemetry.total("toolmend.tool_calls.executed", tool=tool) == 1
