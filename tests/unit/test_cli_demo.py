@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 import select
 import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import pytest
 
