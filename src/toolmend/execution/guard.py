@@ -16,6 +16,7 @@ from toolmend.execution.failures import Failure
 from toolmend.execution.options import RETRY_SAFE, ToolOptions
 from toolmend.execution.schema import Schema, SchemaError
 from toolmend.execution.signature import Signature
+from toolmend.execution.texts import message_of
 from toolmend.execution.workers import Workers
 from toolmend.telemetry import names
 from toolmend.telemetry.faults import report_fault
@@ -211,4 +212,5 @@ def _failure_of(said: str, error: Exception) -> Failure:
     if said not in names.ERROR_TYPES:
         raise PolicyError(f"classify returned {said!r}; use one of {', '.join(names.ERROR_TYPES)}")
     known: ErrorType = said  # type: ignore[assignment]  # one of the closed set
-    return Failure(error_type=known, exception=error)
+    told = message_of(error) if known == "permanent" else ""
+    return Failure(error_type=known, message=told, exception=error)
