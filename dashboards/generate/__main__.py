@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from dashboards.generate.board import to_json
-from dashboards.generate.health import health
+from dashboards.generate.health.layout import health
 from dashboards.generate.metrics_page import metrics_page
 from dashboards.generate.rules import rules_yaml
 

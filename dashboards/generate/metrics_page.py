@@ -85,7 +85,11 @@ def metrics_page(boards: Sequence[Mapping[str, Any]]) -> str:
     Args:
         boards: the boards' JSON models, to tell which panels show a metric.
     """
-    sections = [_HEAD, *(_section(metric, boards) for metric in names.METRICS), _labels()]
+    sections = [
+        _HEAD,
+        *(_section(metric, boards) for metric in names.METRICS if metric in MEANINGS),
+        _labels(),
+    ]
     return "\n".join(sections)
 
 

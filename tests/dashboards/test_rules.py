@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dashboards.generate.rules import rising_bound, rules_yaml
+from dashboards.generate.patch_rules import rising_bound
+from dashboards.generate.rules import rules_yaml
 from tests.services.prometheus import find_promtool
 from toolmend.telemetry import names
 from toolmend.telemetry.names import prometheus_label, prometheus_name
