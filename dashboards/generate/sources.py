@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from grafana_foundation_sdk.builders import loki, prometheus
+from grafana_foundation_sdk.builders import loki, prometheus, tempo
 from grafana_foundation_sdk.models.common import DataSourceRef
+from grafana_foundation_sdk.models.tempo import SearchTableType
 
 METRICS = DataSourceRef(type_val="prometheus", uid="${metrics}")
 LOGS = DataSourceRef(type_val="loki", uid="${logs}")
+TRACES = DataSourceRef(type_val="tempo", uid="${traces}")
 
 MIN_STEP = "1m"
 """OpenTelemetry SDKs export every 60 s unless told otherwise, and Grafana takes 15 s for granted: a
@@ -35,6 +37,12 @@ def records(expr: str) -> loki.Dataquery:
 def counted_records(expr: str) -> loki.Dataquery:
     """Return a query for numbers that are counted from log records."""
     return _of_logs(expr, "instant")
+
+
+def spans(query: str) -> tempo.Dataquery:
+    """Return a query in TraceQL whose answer is a table of spans."""
+    made = tempo.Dataquery().query_type("traceql").query(query).limit(20)
+    return made.table_type(SearchTableType.SPANS).ref_id("A").datasource(TRACES)
 
 
 def _of_logs(expr: str, kind: str) -> loki.Dataquery:

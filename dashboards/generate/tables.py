@@ -1,4 +1,4 @@
-"""Tables: a row for each value of a label, with numbers from metrics or from log records."""
+"""Tables: a row for each value of a label, with numbers from metrics or log records, or for each span."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from grafana_foundation_sdk.models.dashboard import DataTransformerConfig
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from dashboards.generate.fields import COUNT, Limits, properties
-from dashboards.generate.sources import LOGS, METRICS, counted_records, instant
+from dashboards.generate.sources import LOGS, METRICS, TRACES, counted_records, instant, spans
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from grafana_foundation_sdk.builders.dashboard import DashboardLink
     from grafana_foundation_sdk.models.common import DataSourceRef
@@ -86,6 +86,43 @@ def table(
             ),
         ]
     )
+
+
+def counts(
+    title: str, description: str, expr: str, *, labels: Mapping[str, str], value: str
+) -> table_builders.Panel:
+    """Return a table of one query: a row per set of labels, most on top.
+
+    Args:
+        title: the panel's head.
+        description: what it shows.
+        expr: the PromQL.
+        labels: the heads of its columns by the labels that the query keeps, from left to right.
+        value: the head of the column with the numbers.
+    """
+    query = instant(expr, "A").format(PromQueryFormat.TABLE)
+    panel = _table(title, description, METRICS).with_target(query)
+    panel.override_by_name(value, properties({"unit": COUNT, "decimals": 0}))
+    return panel.transformations(
+        [
+            DataTransformerConfig(
+                id_val="sortBy", options={"sort": [{"field": "Value", "desc": True}]}
+            ),
+            DataTransformerConfig(
+                id_val="organize",
+                options={
+                    "excludeByName": {"Time": True},
+                    "indexByName": {name: n for n, name in enumerate([*labels, "Value"])},
+                    "renameByName": {**labels, "Value": value},
+                },
+            ),
+        ]
+    )
+
+
+def found_spans(title: str, description: str, query: str) -> table_builders.Panel:
+    """Return a table of spans, a row each, with the attributes that the TraceQL selects."""
+    return _table(title, description, TRACES).with_target(spans(query))
 
 
 def log_counts(

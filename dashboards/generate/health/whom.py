@@ -10,6 +10,7 @@ from dashboards.generate.health.counts import dangling, requested
 from dashboards.generate.health.scope import KEPT, UID
 from dashboards.generate.health.severity import PATCH_LIMITS
 from dashboards.generate.promql import MODEL, THREAD, TOOL, added
+from dashboards.generate.runtime import scope as runtime
 from dashboards.generate.tables import Column, log_counts, table
 from dashboards.generate.variables import OF_SERVICE
 from toolmend.telemetry import names
@@ -28,6 +29,7 @@ def which_tool() -> Any:
         columns=_rates_by(TOOL),
         links=[
             links.narrow(UID, "tool", KEPT),
+            links.other_board("How this tool runs", runtime.UID, "tool", runtime.KEPT),
             links.explore_traces("Traces of this tool", links.traces_mended(links.CLICKED)),
         ],
     )
