@@ -8,13 +8,12 @@ from dashboards.generate import links
 from dashboards.generate.charts import Series, bars, chart, heatmap
 from dashboards.generate.fields import COUNT, SECONDS, Limits
 from dashboards.generate.panels import log_lines, stat
-from dashboards.generate.promql import KIND, OUTCOME, TOOL, added, rate, series, sum_by
+from dashboards.generate.promql import KIND, OUTCOME, TOOL, added, series, sum_by
 from dashboards.generate.runtime.counts import RANGE, STEP, executed, traces_and_logs
 from dashboards.generate.runtime.scope import OF_TOOL
 from dashboards.generate.tables import found_spans
 from toolmend.telemetry import names
 
-_RATE = "$__rate_interval"
 _COLORS = {
     "ok": "green",
     "degraded": "orange",
@@ -22,6 +21,7 @@ _COLORS = {
     "cancelled": "text",
     "abandoned": "purple",
 }
+_BUCKETS = added(names.TOOL_DURATION, "$__interval", OF_TOOL, by=["le"], suffix="_bucket")
 _ABANDONED = series(names.TOOL_CALLS_ABANDONED, OF_TOOL)
 
 
@@ -63,19 +63,20 @@ def outcomes() -> Any:
 
 def duration() -> Any:
     """Return how long calls take, over time."""
-    buckets = rate(names.TOOL_DURATION, _RATE, OF_TOOL, by=["le"], suffix="_bucket")
     return chart(
         "Duration",
         "From the call to its result, retries and fallback included. The dots are traces.",
         [
             Series(
-                expr=f"histogram_quantile({quantile}, {buckets})",
+                # A quantile of nothing is NaN, which no comparison lets through.
+                expr=f"histogram_quantile({quantile}, {_BUCKETS}) >= 0",
                 legend=legend,
                 exemplars=quantile == "0.99",
             )
             for quantile, legend in (("0.5", "half of the calls"), ("0.99", "99 of 100"))
         ],
         unit=SECONDS,
+        step=STEP,
     )
 
 
@@ -84,7 +85,7 @@ def spread() -> Any:
     return heatmap(
         "Spread of durations",
         "Calls by how long they took. Two bands: some calls are answered, others run into the limit.",
-        added(names.TOOL_DURATION, "$__interval", OF_TOOL, by=["le"], suffix="_bucket"),
+        _BUCKETS,
         unit=SECONDS,
         step=STEP,
     )
