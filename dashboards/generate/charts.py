@@ -9,7 +9,7 @@ from grafana_foundation_sdk.builders import common as common_builders
 from grafana_foundation_sdk.builders import heatmap as heatmap_builders
 from grafana_foundation_sdk.builders import timeseries as timeseries_builders
 from grafana_foundation_sdk.models import common
-from grafana_foundation_sdk.models.heatmap import HeatmapColorMode
+from grafana_foundation_sdk.models.heatmap import HeatmapColorMode, HeatmapColorScale
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from dashboards.generate.fields import COUNT, Limits, properties
@@ -131,7 +131,15 @@ def heatmap(
             heatmap_builders.HeatmapColorOptions()
             .mode(HeatmapColorMode.SCHEME)
             .scheme("Oranges")
+            .scale(HeatmapColorScale.EXPONENTIAL)
+            .exponent(0.5)
+            .fill("dark-orange")
             .steps(64)
+        )
+        .tooltip(
+            heatmap_builders.HeatmapTooltip()
+            .mode(common.TooltipDisplayMode.SINGLE)
+            .y_histogram(True)
         )
         .filter_values(heatmap_builders.FilterValueRange().le(_ALMOST_NONE))
         .interval(step)

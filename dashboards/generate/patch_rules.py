@@ -107,7 +107,7 @@ def recording_rules() -> list[dict[str, Any]]:
 
 
 def alert_rules() -> list[dict[str, Any]]:
-    """Return the alerts. What a new part of the library can suffer from joins as one more function."""
+    """Return the alerts."""
     return [
         _patch_rate_high(),
         _patch_rate_rising(),

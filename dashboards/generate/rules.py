@@ -22,6 +22,7 @@ def rules_document() -> dict[str, Any]:
 
     One group: its rules run one after the other, so an alert reads what was recorded a moment ago.
     """
+    # What a new part of the library can suffer from joins as one more module.
     subjects = (patch_rules, tool_rules)
     rules = [rule for subject in subjects for rule in subject.recording_rules()]
     rules += [rule for subject in subjects for rule in subject.alert_rules()]

@@ -248,6 +248,20 @@ def test_a_row_leads_to_another_board_with_what_both_can_choose(model):
         assert query.endswith("&${__url_time_range}")
 
 
+def test_the_heatmap_takes_the_buckets_as_they_are():
+    [panel] = [
+        panel
+        for model in (json.loads(path.read_text()) for path in FILES)
+        for panel in model["panels"]
+        if panel["type"] == "heatmap"
+    ]
+    [target] = panel["targets"]
+    assert panel["options"]["calculate"] is False
+    assert panel["options"]["yAxis"]["unit"] == "s"
+    assert (target["format"], target["legendFormat"]) == ("heatmap", "{{le}}")
+    assert target["expr"].startswith("sum by (le) (")
+
+
 def test_the_timeline_has_a_colour_for_every_state():
     [panel] = [
         panel
