@@ -40,6 +40,7 @@ EXECUTED = {
     ("slow", "cancelled", "cancelled"): 1,
     ("stuck", "abandoned", "timeout"): 1,
     ("admin", "failed", "breaker_open"): 1,
+    (names.OTHER, "failed", "unknown_tool"): 1,
 }
 RETRIED = {("flaky", "transient"): 3}
 FALLBACKS = {("quote", "default"): 3}
@@ -136,9 +137,9 @@ async def run_what_a_model_asks_for():
             {
                 "id": f"call_{number}",
                 "type": "function",
-                "function": {"name": "search", "arguments": '{"query": "tea"}'},
+                "function": {"name": name, "arguments": '{"query": "tea"}'},
             }
-            for number in range(2)
+            for number, name in enumerate(["search", "search", "a tool that the model made up"])
         ],
     }
     await tools.run(message, thread=THREAD, run_id="run-1")

@@ -101,7 +101,8 @@ def which_tool() -> Any:
     return table(
         "Which tool",
         "The tools with the most failing executions in the time shown, and the others below them. "
-        "99 of 100 calls took at most the time in the last column.",
+        "99 of 100 calls took at most the time in the last column. Tools past 100 of one process, and "
+        "those that a model made up, share the name _OTHER.",
         label=TOOL,
         head="Tool",
         columns=[
