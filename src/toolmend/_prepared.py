@@ -31,7 +31,7 @@ from toolmend.formats import FORMATS
 from toolmend.mend import Repair, find_format, repair
 from toolmend.mending.findings import Finding, count
 from toolmend.mending.policy import Policy
-from toolmend.settings import settings
+from toolmend.settings import Spans, settings
 from toolmend.telemetry.baggage import thread_from_baggage
 from toolmend.telemetry.faults import guard, report_fault
 from toolmend.telemetry.label_sets import as_label
@@ -53,6 +53,7 @@ class Options:
     format: str | None
     policy: Policy
     on_repair: OnRepair | None
+    spans: Spans | None = None
 
 
 class Prepared:
@@ -198,7 +199,7 @@ class Prepared:
         with guard("thread"):
             facts.thread = self._thread(args, kwargs)
         if outer is None:
-            return ModelCallReport(facts)
+            return ModelCallReport(facts, self._options.spans)
         if outer.report is not None:
             with guard("telemetry"):
                 outer.report.facts.absorb(facts)
