@@ -86,9 +86,8 @@ def excerpt(messages: Sequence[object], wire: Format, policy: Policy) -> Excerpt
     kinds = [_kind_of(message, found, wire) for message, found in zip(messages, calls, strict=True)]
     starts = [
         index
-        for index in range(1, len(messages))
-        if kinds[index] is _Kind.USER
-        or (kinds[index].is_of_model and kinds[index - 1] is _Kind.RESULT)
+        for index, (before, kind) in enumerate(pairwise(kinds), 1)
+        if kind is _USER or (before is _RESULT and kind is not _RESULT)
     ]
     opener = None if wire.RULES.head == "any" else _first_of_user(messages, kinds)
     segments = [
@@ -99,7 +98,8 @@ def excerpt(messages: Sequence[object], wire: Format, policy: Policy) -> Excerpt
         {
             call.id if isinstance(call.id, str) else None
             for found in calls[start:end]
-            for call in found or ()
+            if found
+            for call in found
         }
         for start, end, _ in segments
     ]
@@ -108,7 +108,7 @@ def excerpt(messages: Sequence[object], wire: Format, policy: Policy) -> Excerpt
     needed = _needed(messages, segments, keys, wire)
     if needed is None or len(needed) == len(segments):
         return None
-    if kinds[0] is not _Kind.USER:
+    if kinds[0] is not _USER:
         needed.add(0)  # what stands first may need what stands behind it
     return _without_the_rest(messages, segments, keys, needed, kinds)
 
@@ -121,23 +121,21 @@ class _Kind(enum.Enum):
     CALLS = "the model calls"
     RESULT = "results, or whatever else"
 
-    @property
-    def is_of_model(self) -> bool:
-        """Whether the model speaks."""
-        return self is _Kind.ANSWER or self is _Kind.CALLS
+
+_USER, _ANSWER, _CALLS, _RESULT = _Kind
 
 
 def _kind_of(message: object, calls: Sequence[object] | None, wire: Format) -> _Kind:
     if calls is not None:
-        return _Kind.CALLS if calls else _Kind.ANSWER
-    return _Kind.USER if wire.begins(message) else _Kind.RESULT
+        return _CALLS if calls else _ANSWER
+    return _USER if wire.begins(message) else _RESULT
 
 
 def _first_of_user(messages: Sequence[object], kinds: Sequence[_Kind]) -> object:
     """Return the first message in which the user speaks and answers nothing, None without one."""
-    if _Kind.USER not in kinds:
+    if _USER not in kinds:
         return None
-    return messages[kinds.index(_Kind.USER)]
+    return messages[kinds.index(_USER)]
 
 
 def _alone(
@@ -153,9 +151,11 @@ def _alone(
         opener: what the user says before a segment that the model begins; None if nothing has to be.
     """
     # With what the user says behind it: some things are legal at the end of a history alone.
-    is_followed = end < len(messages) and kinds[end] is _Kind.USER
+    is_followed = end < len(messages) and kinds[end] is _USER
     part = messages[start : end + is_followed]
-    return [opener, *part] if kinds[start].is_of_model and opener is not None else part
+    if opener is None or kinds[start] is _USER or kinds[start] is _RESULT:
+        return part
+    return [opener, *part]
 
 
 def _is_plain(policy: Policy) -> bool:
@@ -239,14 +239,14 @@ def _take_ends(
 ) -> None:
     """Add what stands for a run of legal segments: what their neighbours can see of it."""
     (start, first_end, _), (last, end, _) = run[0], run[-1]
-    if kinds[start] is _Kind.USER:
+    if kinds[start] is _USER:
         first_end = start + 1
-    elif kinds[first_end - 1] is kinds[end - 1] is _Kind.RESULT:
+    elif kinds[first_end - 1] is kinds[end - 1] is _RESULT:
         # It begins and ends as the whole run does.
         found.take(messages, start, first_end)
         found.skip(end - first_end)
         return
-    if kinds[end - 1] is _Kind.ANSWER:
+    if kinds[end - 1] is _ANSWER:
         last = end - 1  # nothing before it belongs to it
     last = max(last, first_end)
     found.take(messages, start, first_end)

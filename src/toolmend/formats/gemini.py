@@ -269,11 +269,12 @@ def calls_of(message: object) -> list[CallFacts] | None:
             return None
         return [CallFacts(get(alone, "name"), usable_id(get(alone, "id")), get(alone, ARGS))]
     parts = get(message, "parts")
-    calls = [call_in(part) for part in parts] if isinstance(parts, list | tuple) else []
+    if not isinstance(parts, list | tuple):
+        return []
     return [
         CallFacts(get(call, "name"), usable_id(get(call, "id")), get(call, ARGS))
-        for call in calls
-        if call is not None
+        for part in parts
+        if (call := call_in(part)) is not None
     ]
 
 
@@ -283,7 +284,7 @@ def begins(message: object) -> bool:
     return (
         get(message, "role") == "user"
         and isinstance(parts, list | tuple)
-        and not any(response_in(part) is not None for part in parts)
+        and not _has_responses(parts)
     )
 
 
