@@ -185,10 +185,10 @@ def _expanded(messages: Sequence[object], found: Excerpt, wire: Format, plan: Pl
     whole: list[object] = []
     for slot, message in zip(plan.slots, mended.messages, strict=True):
         whole.append(message)
-        left_out = 0 if slot.source is None or slot.is_moved else found.skipped.get(slot.source, 0)
-        if left_out:
-            behind = places[slot.source] + 1  # type: ignore[index]  # left out behind a source
-            whole.extend(messages[behind : behind + left_out])
+        left_out = found.behind(slot)
+        if left_out is not None:
+            start, count = left_out
+            whole.extend(messages[start : start + count])
     return _relocated(mended, places, whole)
 
 

@@ -15,11 +15,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from toolmend.errors import HistoryError
+from toolmend.mending.transcript import Content
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolmend.formats import Format
+    from toolmend.mending.layout import Slot
     from toolmend.mending.plan import Plan
     from toolmend.mending.policy import Policy
 
@@ -53,19 +55,28 @@ class Excerpt:
 
     def can_expand(self, plan: Plan) -> bool:
         """Tell whether the messages around what is left out stand where they stood."""
-        kept = {slot.source: slot for slot in plan.slots if not slot.is_moved}
-        follows = {
-            before.source: behind.source
-            for before, behind in pairwise(plan.slots)
-            if not before.is_moved and not behind.is_moved
+        ends = [_last_source(slot) for slot in plan.slots]
+        whole = {
+            end
+            for slot, end in zip(plan.slots, ends, strict=True)
+            if slot.parts is None or end != slot.source
         }
-        for index in self.skipped:
-            if index in self.pairs:
-                if follows.get(index) != index + 1:
-                    return False
-            elif index not in kept or kept[index].parts is not None:
-                return False
-        return True
+        follows = {
+            end: behind.source
+            for end, behind in zip(ends, plan.slots[1:], strict=False)
+            if not behind.is_moved
+        }
+        return all(
+            follows.get(index) == index + 1 if index in self.pairs else index in whole
+            for index in self.skipped
+        )
+
+    def behind(self, slot: Slot) -> tuple[int, int] | None:
+        """Return which messages are left out behind a message of the mended excerpt: from where, how many."""
+        last = _last_source(slot)
+        if last is None or last not in self.skipped:
+            return None
+        return self.sources[last] + 1, self.skipped[last]
 
     def take(self, messages: Sequence[object], start: int, end: int) -> None:
         """Add a part of the history."""
@@ -76,6 +87,17 @@ class Excerpt:
         """Leave messages out behind what was taken last."""
         if count:
             self.skipped[len(self.messages) - 1] = count
+
+
+def _last_source(slot: Slot) -> int | None:
+    """Return the index of the message that a mended one ends as; None for one that came in or moved.
+
+    That is where it was made of, or the last of those that were joined to it, which end in other content.
+    """
+    if slot.source is None or slot.is_moved:
+        return None
+    last = slot.parts[-1] if slot.parts else None
+    return last.message if isinstance(last, Content) else slot.source
 
 
 def excerpt(messages: Sequence[object], wire: Format, policy: Policy) -> Excerpt | None:
@@ -160,8 +182,7 @@ def _alone(
 
 def _is_plain(policy: Policy) -> bool:
     return (
-        policy.dangling == "patch"
-        and policy.window is None
+        policy.window is None
         and policy.profile is None
         and not policy.asks_more
         and not policy.server_state

@@ -19,7 +19,7 @@ from benchmarks.repair_speed import (
     responses,
 )
 from tests.property.outline import FORMATS
-from tests.property.strategies import seeded
+from tests.property.strategies import patch_even, seeded
 from toolmend import Policy
 from toolmend.formats import FORMATS as WIRES
 from toolmend.mend import _planned, repair
@@ -30,6 +30,8 @@ POLICIES = (
     Policy(),
     Policy(trailing="leave"),
     Policy(orphans="keep"),
+    Policy(dangling="drop"),
+    Policy(dangling=patch_even, trailing="leave"),
     Policy(language="zh", in_flight=lambda call_id: call_id.endswith("3")),
 )
 MAKERS = {
@@ -104,14 +106,13 @@ def test_long_histories_with_some_damage(format: str, make: Any) -> None:
 @pytest.mark.parametrize(
     "policy",
     [
-        Policy(dangling="drop"),
         Policy(window=100),
         Policy(server_state=True),
         Policy(profile="mistral"),
         Policy(max_id_len=20),
         Policy(strict_alternation=True),
     ],
-    ids=["drop", "window", "server state", "profile", "short ids", "strict"],
+    ids=["window", "server state", "profile", "short ids", "strict"],
 )
 def test_policies_that_reach_further_go_the_full_way(policy: Policy) -> None:
     assert excerpt(chat(40, {3}), WIRES["openai-chat"], policy) is None
