@@ -12,21 +12,25 @@ import enum
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from toolmend.errors import HistoryError
-from toolmend.mending.transcript import Content
+from toolmend.mending.transcript import Call, Content
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolmend.formats import Format
+    from toolmend.formats.batches import CallFacts
     from toolmend.mending.layout import Slot
     from toolmend.mending.plan import Plan
     from toolmend.mending.policy import Policy
 
 MIN_LENGTH: Final = 40
 """Shorter histories are not worth the division."""
+
+
+_Key = str | tuple[str, str]
 
 
 class _Segment(NamedTuple):
@@ -117,15 +121,10 @@ def excerpt(messages: Sequence[object], wire: Format, policy: Policy) -> Excerpt
         for start, end in pairwise([0, *starts, len(messages)])
     ]
     keys = [
-        {
-            call.id if isinstance(call.id, str) else None
-            for found in calls[start:end]
-            if found
-            for call in found
-        }
+        {_key_of(call, wire) for found in calls[start:end] if found for call in found}
         for start, end, _ in segments
     ]
-    if any(None in ids for ids in keys):
+    if len({type(key) for found in keys for key in found}) > 1 or any(None in ids for ids in keys):
         return None  # what has no id is told apart by its place among all others
     needed = _needed(messages, segments, keys, wire)
     if needed is None or len(needed) == len(segments):
@@ -151,6 +150,13 @@ def _kind_of(message: object, calls: Sequence[object] | None, wire: Format) -> _
     if calls is not None:
         return _CALLS if calls else _ANSWER
     return _USER if wire.begins(message) else _RESULT
+
+
+def _key_of(call: CallFacts, wire: Format) -> _Key | None:
+    """Return by what a call and its result find each other: the id, or the name where ids are optional."""
+    if isinstance(call.id, str):
+        return call.id
+    return ("name", call.name) if wire.RULES.ids_optional and isinstance(call.name, str) else None
 
 
 def _first_of_user(messages: Sequence[object], kinds: Sequence[_Kind]) -> object:
@@ -192,16 +198,16 @@ def _is_plain(policy: Policy) -> bool:
 def _needed(
     messages: Sequence[object],
     segments: Sequence[_Segment],
-    keys: Sequence[set[str | None]],
+    keys: Sequence[set[_Key | None]],
     wire: Format,
 ) -> set[int] | None:
     """Return the numbers of the segments that belong in the excerpt; None when that cannot be told."""
     broken = {number for number, segment in enumerate(segments) if not segment.is_legal}
-    uses: dict[object, list[int]] = {}
+    uses: dict[_Key | None, list[int]] = {}
     for number, ids in enumerate(keys):
-        for call_id in ids:
-            uses.setdefault(call_id, []).append(number)
-            if call_id != (stripped := str(call_id).strip()):
+        for key in ids:
+            uses.setdefault(key, []).append(number)
+            if key != (stripped := _stripped(key)):
                 uses.setdefault(stripped, []).append(number)
     if wire.RULES.ids_unique_in_request:
         broken |= {number for numbers in uses.values() for number in numbers[1:]}
@@ -216,14 +222,28 @@ def _needed(
         transcript = wire.read(parts)
     except HistoryError:
         return None  # told with its place in the whole history
-    seen = {(call.id, homes[call.message]) for call in transcript.calls}
-    seen |= {(result.id, homes[result.message]) for result in transcript.results}
-    for call_id, number in seen:
-        if call_id is None:
+    by_name = any(isinstance(key, tuple) for key in uses)
+    asked: set[tuple[_Key, int]] = set()
+    seen: set[tuple[_Key, int]] = set()
+    for part in (part for message in transcript.messages for part in message.parts):
+        if isinstance(part, Content):
+            continue
+        if (part.id is None) is not by_name:
             return None
-        needed.update(_neighbours(uses.get(call_id, ()), number))
-        needed.update(_neighbours(uses.get(call_id.strip(), ()), number))
+        use = cast("_Key", part.key if part.id is None else part.id), homes[part.message]
+        if isinstance(part, Call):
+            asked.add(use)
+        # A result behind a call of its own segment is of no concern to others.
+        if wire.RULES.ids_unique_in_request or use not in asked:
+            seen.add(use)
+    for key, number in seen:
+        needed.update(_neighbours(uses.get(key, ()), number))
+        needed.update(_neighbours(uses.get(_stripped(key), ()), number))
     return needed
+
+
+def _stripped(key: _Key | None) -> _Key | None:
+    return key.strip() if isinstance(key, str) else key
 
 
 def _neighbours(numbers: Sequence[int], number: int) -> set[int]:
@@ -236,7 +256,7 @@ def _neighbours(numbers: Sequence[int], number: int) -> set[int]:
 def _without_the_rest(
     messages: Sequence[object],
     segments: Sequence[_Segment],
-    keys: Sequence[set[str | None]],
+    keys: Sequence[set[_Key | None]],
     needed: set[int],
     kinds: Sequence[_Kind],
 ) -> Excerpt:
@@ -249,7 +269,7 @@ def _without_the_rest(
             continue
         first = number
         while number < len(segments) and number not in needed:
-            found.other_ids.update(str(call_id) for call_id in keys[number])
+            found.other_ids.update(key for key in keys[number] if isinstance(key, str))
             number += 1
         _take_ends(found, messages, segments[first:number], kinds)
     return found

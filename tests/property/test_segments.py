@@ -16,9 +16,11 @@ from benchmarks.repair_speed import (
     chat,
     chat_loop,
     gemini,
+    gemini_by_name,
     responses,
 )
 from tests.property.outline import FORMATS
+from tests.property.reading import events
 from tests.property.strategies import patch_even, seeded
 from toolmend import Policy
 from toolmend.formats import FORMATS as WIRES
@@ -62,29 +64,43 @@ def agrees(messages: list[Any], format: str, policy: Policy) -> bool:
     return excerpt(messages, wire, policy) is not None
 
 
-@pytest.mark.parametrize("format", FORMATS)
-def test_damaged_histories_one_behind_the_other(format: str) -> None:
-    """Ids, names and texts repeat all over the place."""
+def one_behind_the_other(dice: random.Random, format: str, *, without_ids: bool) -> list[Any]:
+    """Join damaged histories to a long one; ids, names and texts repeat all over the place."""
+    messages: list[Any] = []
+    length = dice.choice((MIN_LENGTH, 80, 140))
+    broken = dice.choice((0.05, 0.2, 0.5))
+    while len(messages) < length:
+        part = seeded(dice.randrange(1_000_000), format, with_policy=False).messages
+        pairing = [event for event in events(format, part) if event.kind in ("call", "result")]
+        if without_ids and any(event.id is not None for event in pairing):
+            continue
+        if dice.random() > broken:
+            part = toolmend.repair(part, format).messages
+        messages += part
+    return messages
+
+
+@pytest.mark.parametrize(
+    ("format", "without_ids"), [*((format, False) for format in FORMATS), ("gemini", True)]
+)
+def test_damaged_histories_one_behind_the_other(format: str, without_ids: bool) -> None:
     divided = 0
     for seed in range(60):
         dice = random.Random(seed)
-        messages: list[Any] = []
-        length = dice.choice((MIN_LENGTH, 80, 140))
-        broken = dice.choice((0.05, 0.2, 0.5))
-        number = 0
-        while len(messages) < length:
-            number += 1
-            part = seeded(seed * 1_000 + number, format, with_policy=False).messages
-            if dice.random() > broken:
-                part = toolmend.repair(part, format).messages
-            messages += part
+        messages = one_behind_the_other(dice, format, without_ids=without_ids)
         divided += agrees(messages, format, dice.choice(POLICIES))
-    assert divided or format == "gemini", "calls without ids go the full way"
+    assert divided or format == "gemini", "some calls with ids and some without go the full way"
+    assert divided > 30 or not without_ids
 
 
 @pytest.mark.parametrize(
     ("format", "make"),
-    [*MAKERS.items(), ("openai-chat", chat_loop), ("anthropic", anthropic_loop)],
+    [
+        *MAKERS.items(),
+        ("openai-chat", chat_loop),
+        ("anthropic", anthropic_loop),
+        ("gemini", gemini_by_name),
+    ],
 )
 def test_long_histories_with_some_damage(format: str, make: Any) -> None:
     divided = 0
