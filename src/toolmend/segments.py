@@ -116,8 +116,15 @@ def excerpt(messages: Sequence[object], wire: Format, policy: Policy) -> Excerpt
         if kind is _USER or (before is _RESULT and kind is not _RESULT)
     ]
     opener = None if wire.RULES.head == "any" else _first_of_user(messages, kinds)
+    led = (_CALLS,) if wire.RULES.head == "no_calls" else (_CALLS, _ANSWER)
     segments = [
-        _Segment(start, end, wire.is_legal(_alone(messages, start, end, kinds, opener), policy))
+        _Segment(
+            start,
+            end,
+            wire.is_legal(
+                _alone(messages, start, end, kinds, opener if kinds[start] in led else None), policy
+            ),
+        )
         for start, end in pairwise([0, *starts, len(messages)])
     ]
     keys = [
@@ -176,14 +183,12 @@ def _alone(
         start: where the segment begins.
         end: where it ends.
         kinds: what each message is.
-        opener: what the user says before a segment that the model begins; None if nothing has to be.
+        opener: what the user says before it, where the model must not speak first.
     """
     # With what the user says behind it: some things are legal at the end of a history alone.
     is_followed = end < len(messages) and kinds[end] is _USER
     part = messages[start : end + is_followed]
-    if opener is None or kinds[start] is _USER or kinds[start] is _RESULT:
-        return part
-    return [opener, *part]
+    return part if opener is None else [opener, *part]
 
 
 def _is_plain(policy: Policy) -> bool:

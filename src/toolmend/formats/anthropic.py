@@ -114,7 +114,8 @@ def _named_callers(messages: Sequence[object]) -> frozenset[str]:
         if not isinstance(content, list | tuple):
             continue
         for block in content:
-            if get(block, "type") == "tool_use":
+            kind = block.get("type") if type(block) is dict else get(block, "type")
+            if kind == "tool_use":
                 caller = get(get(block, "caller"), "tool_id")
                 if isinstance(caller, str):
                     callers.add(caller)
@@ -122,7 +123,8 @@ def _named_callers(messages: Sequence[object]) -> frozenset[str]:
 
 
 def _is_reasoning(block: object) -> bool:
-    return kind_of(block) in REASONING
+    kind = block.get("type") if type(block) is dict else get(block, "type")
+    return isinstance(kind, str) and kind in REASONING
 
 
 def _allow_empty_end(transcript: Transcript, messages: Sequence[object]) -> None:
