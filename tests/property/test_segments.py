@@ -81,7 +81,7 @@ def one_behind_the_other(dice: random.Random, format: str, *, without_ids: bool)
 
 
 @pytest.mark.parametrize(
-    ("format", "without_ids"), [*((format, False) for format in FORMATS), ("gemini", True)]
+    ("format", "without_ids"), [*((name, False) for name in FORMATS), ("gemini", True)]
 )
 def test_damaged_histories_one_behind_the_other(format: str, without_ids: bool) -> None:
     divided = 0
