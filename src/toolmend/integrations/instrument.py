@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from toolmend.errors import MissingExtraError, PolicyError
 from toolmend.integrations import anthropic_sdk, openai_sdk
-from toolmend.integrations.sdk_requests import Instrumentation, SdkCall, send_mended
-from toolmend.mending.policy import DEFAULT_POLICY, Policy
+from toolmend.integrations.sdk_requests import (
+    Instrumentation,
+    SdkCall,
+    checked_instrumentation,
+    send_mended,
+)
+from toolmend.mending.policy import Policy
 from toolmend.settings import Spans, ThreadLabel
 from toolmend.telemetry.faults import guard
 
@@ -67,17 +72,8 @@ def instrument(
     unknown = sorted(set(sdks) - set(_SDKS))
     if isinstance(sdks, str) or unknown:
         raise PolicyError(f"sdks is a list of {', '.join(_SDKS)}; got {sdks!r}")
-    if policy is not None and not isinstance(policy, Policy):
-        raise PolicyError(f"policy must be a toolmend.Policy; got {type(policy).__name__}")
-    if spans not in (None, *get_args(Spans)):
-        raise PolicyError(f"spans is one of {', '.join(get_args(Spans))}; got {spans!r}")
-    if thread_label not in (None, *get_args(ThreadLabel)):
-        raise PolicyError(f"thread_label must be 'raw' or 'hash'; got {thread_label!r}")
-    made = Instrumentation(
-        policy=policy or DEFAULT_POLICY,
-        spans=spans,
-        thread_label=thread_label,
-        on_repair=on_repair,
+    made = checked_instrumentation(
+        policy=policy, spans=spans, thread_label=thread_label, on_repair=on_repair
     )
     with _Process.lock:
         _Process.active = dict.fromkeys(sdks, made)

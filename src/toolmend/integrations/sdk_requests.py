@@ -7,17 +7,17 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 from toolmend._model_call import decorate
 from toolmend._prepared import Options
-from toolmend.mending.policy import DEFAULT_POLICY
+from toolmend.errors import PolicyError
+from toolmend.mending.policy import DEFAULT_POLICY, Policy
+from toolmend.settings import Spans, ThreadLabel
 from toolmend.telemetry.faults import guard
 
 if TYPE_CHECKING:
     from toolmend._run import OnRepair
-    from toolmend.mending.policy import Policy
-    from toolmend.settings import Spans, ThreadLabel
 
 Send = Callable[..., Any]
 
@@ -76,6 +76,32 @@ class Instrumentation:
         )
         made: Send = decorate(options, _senders(endpoint)[is_async])
         return made
+
+
+def checked_instrumentation(
+    *,
+    policy: Policy | None,
+    spans: Spans | None,
+    thread_label: ThreadLabel | None,
+    on_repair: OnRepair | None,
+) -> Instrumentation:
+    """Return options that can work.
+
+    Raises:
+        PolicyError: one cannot.
+    """
+    if policy is not None and not isinstance(policy, Policy):
+        raise PolicyError(f"policy must be a toolmend.Policy; got {type(policy).__name__}")
+    if spans not in (None, *get_args(Spans)):
+        raise PolicyError(f"spans is one of {', '.join(get_args(Spans))}; got {spans!r}")
+    if thread_label not in (None, *get_args(ThreadLabel)):
+        raise PolicyError(f"thread_label must be 'raw' or 'hash'; got {thread_label!r}")
+    return Instrumentation(
+        policy=policy or DEFAULT_POLICY,
+        spans=spans,
+        thread_label=thread_label,
+        on_repair=on_repair,
+    )
 
 
 def _senders(endpoint: Endpoint) -> tuple[Send, Send]:
