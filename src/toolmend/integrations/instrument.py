@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
+from toolmend._run import OnRepair
 from toolmend.errors import MissingExtraError, PolicyError
 from toolmend.integrations import anthropic_sdk, openai_sdk
 from toolmend.integrations.sdk_requests import (
@@ -25,10 +27,7 @@ except ImportError as error:  # pragma: no cover - only in an environment withou
     raise MissingExtraError("toolmend.instrument", "instrument") from error
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
     from types import ModuleType
-
-    from toolmend._run import OnRepair
 
 Sdk = Literal["openai", "anthropic"]
 _SDKS: Final[dict[str, Any]] = {sdk.MODULE: sdk for sdk in (openai_sdk, anthropic_sdk)}
