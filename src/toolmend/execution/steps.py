@@ -69,6 +69,8 @@ def conduct(
     given: Callable[[], Values],
     owner: tuple[Any, ...] = (),
     outer: Call | None = None,
+    *,
+    function: Callable[..., Any] | None = None,
 ) -> Steps:
     """Yield the steps of a call, and return how it ended.
 
@@ -77,8 +79,10 @@ def conduct(
         given: returns the arguments by name, or raises ``AttemptFailed``.
         owner: the instance or class of a method.
         outer: the call that this one answers for; it uses no fallback then.
+        function: what is run under the guard, if not its own; it may raise ``AttemptFailed`` where it
+            knows better than a classifier.
     """
-    call = Call(guard, outer)
+    call = Call(guard, outer, function)
     try:
         values: Values = {}
         try:
@@ -142,7 +146,7 @@ def _attempt(call: Call, owner: tuple[Any, ...], values: Values) -> Generator[An
         limit = call.limit_seconds()
         call.begin_attempt()
         try:
-            value = yield Run(call, call.bound(owner, values), limit, call.guard.is_async)
+            value = yield Run(call, call.bound(owner, values), limit, call.is_async)
         except Exception as error:
             if is_control_flow(error):
                 raise
@@ -170,6 +174,8 @@ def _attempt(call: Call, owner: tuple[Any, ...], values: Values) -> Generator[An
 
 
 def _failure_of(call: Call, error: Exception) -> Failure:
+    if isinstance(error, AttemptFailed):
+        return error.failure
     if isinstance(error, AttemptTimedOutError):
         return call.timed_out()
     if isinstance(error, WorkersBusyError):
@@ -230,7 +236,7 @@ def _ask_human(call: Call, failure: Failure, values: Values) -> Generator[Any, A
         thread=call.thread,
     )
     try:
-        ticket = yield Run(call, partial(fallback.human, escalation), None, call.guard.is_async)
+        ticket = yield Run(call, partial(fallback.human, escalation), None, call.is_async)
     except Exception as error:  # noqa: BLE001 - the application's own code
         report_fault("tool", error)
         return None
