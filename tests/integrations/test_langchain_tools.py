@@ -493,8 +493,7 @@ def test_the_span_carries_the_call_and_the_conversation(config, thread, mode, te
         return "sunny"
 
     run_agent(mode, ToolmendMiddleware(), [search], SEARCH, config=config)
-    [span] = telemetry.spans
-    assert span.name == "execute_tool search"
+    [span] = [span for span in telemetry.spans if span.name == "execute_tool search"]
     assert span.attributes["gen_ai.tool.call.id"] == "call_1"
     assert span.attributes.get("gen_ai.conversation.id") == thread
     assert inside == [thread]  # so that model calls of the tool's own are in it, too
@@ -509,7 +508,7 @@ def test_a_named_thread_wins_over_the_graphs(telemetry) -> None:
             SEARCH,
             config={"configurable": {"thread_id": "T-1"}},
         )
-    assert telemetry.spans[0].attributes["gen_ai.conversation.id"] == "mine"
+    assert {span.attributes["gen_ai.conversation.id"] for span in telemetry.spans} == {"mine"}
 
 
 @pytest.mark.parametrize("where", ["run_id", "configurable"])

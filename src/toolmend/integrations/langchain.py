@@ -1,81 +1,139 @@
-"""LangChain: an agent's tools under guard, as middleware of ``create_agent`` and for ``ToolNode``."""
+"""LangChain: histories mended and tools guarded, as middleware of ``create_agent`` and in chains."""
 
 from __future__ import annotations
 
-from copy import deepcopy
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 try:
     from langchain.agents.middleware import AgentMiddleware
-    from langchain_core.messages import ToolMessage
+    from langchain_core.messages import RemoveMessage
+    from langgraph.graph.message import REMOVE_ALL_MESSAGES
 except ImportError as error:
     raise ImportError(
         "toolmend.integrations.langchain needs LangChain 1 or newer: pip install 'langchain>=1'"
     ) from error
 
-from toolmend._arguments import thread_in
-from toolmend._threads import as_id, current_thread
-from toolmend.errors import PolicyError
-from toolmend.execution.context import current_frame, tool_context
-from toolmend.execution.drivers import drive, drive_async
-from toolmend.execution.failures import AttemptFailed, Failure
-from toolmend.execution.guard import Guard, is_async
-from toolmend.execution.options import ToolOptions
-from toolmend.execution.results import MAX_CHARS
-from toolmend.execution.steps import conduct
-from toolmend.telemetry.baggage import thread_from_baggage
+from toolmend.integrations.langchain_models import MendedModel, send_mended
+from toolmend.integrations.langchain_tools import ToolGuards
+from toolmend.integrations.sdk_requests import checked_instrumentation
+from toolmend.mend import repair
+from toolmend.settings import settings
+from toolmend.telemetry.faults import guard
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
-    from contextlib import AbstractContextManager
 
-    from langchain.agents.middleware import ToolCallRequest
+    from langchain.agents.middleware import ModelRequest, ModelResponse, ToolCallRequest
+    from langchain_core.messages import ToolMessage
     from langgraph.types import Command
+    from typing_extensions import Self
 
+    from toolmend._run import OnRepair
     from toolmend.execution.breaker import CircuitBreaker
-    from toolmend.execution.call import Ended
-    from toolmend.execution.error_types import ErrorType
     from toolmend.execution.options import ToolSettings
+    from toolmend.mending.policy import Policy
+    from toolmend.settings import Spans, ThreadLabel
 
     # The releases of LangChain differ in how many parameters it has at run time.
     _Middleware = AgentMiddleware[Any, Any, Any]
 else:
     _Middleware = AgentMiddleware
 
+__all__ = ["MendedModel", "ToolmendMiddleware"]
+
+_FORMAT: Final = "langchain"
+
 
 class ToolmendMiddleware(_Middleware):
-    """Guards the tools of an agent: every call ends in one message, and it is remembered why it failed.
+    """Mends what an agent sends to its model, and guards its tools.
 
-    For ``create_agent(middleware=[…])``, and for a graph of one's own
-    ``ToolNode(tools, wrap_tool_call=m.wrap_tool_call, awrap_tool_call=m.awrap_tool_call)``. What a tool
-    returns goes on untouched; a failure becomes a ``ToolMessage`` with ``status="error"``. Interrupts and
-    cancellations go on to LangGraph. Put it last in the list, nearest the tools.
+    For ``create_agent(middleware=[…])``; put it last in the list, nearest to model and tools. For a graph
+    of one's own: ``ToolNode(tools, wrap_tool_call=m.wrap_tool_call, awrap_tool_call=m.awrap_tool_call)``
+    and ``MendedModel``.
 
-    Every tool has a breaker of its own, which all agents with the same middleware share. LangChain judges
-    the arguments, and answers calls of tools that do not exist.
+    What a tool returns goes on untouched; a failure becomes a ``ToolMessage`` with ``status="error"``.
+    Interrupts and cancellations go on to LangGraph. Every tool has a breaker of its own, which all agents
+    with the same middleware share. LangChain judges the arguments, and answers calls of tools that do not
+    exist.
 
     Args:
         tools: how tools are guarded, by name, with the options of ``toolmend.tool_call``. ``name`` and
             ``result_schema`` do not apply; ``check_result`` gets the ``ToolMessage`` or ``Command``.
         default: what a tool's own settings leave out, and all there is for tools not listed.
+        policy: what to do about faults of the history. ``TOOLMEND_MODE`` wins over its mode.
+        spans: of model calls: ``always``, ``repairs`` or ``never``; else as ``TOOLMEND_SPANS`` says.
+        thread_label: ``"hash"`` keeps ids of conversations out of the telemetry of model calls.
+        on_repair: called with each ``Repair`` before the model call.
+        heals_state: write the mended history into the graph's state behind each model call, so that its
+            checkpoint is mended once, and not every request anew.
+        withholds_tools: do not offer tools to the model whose breaker lets no call through.
 
     Raises:
         PolicyError: an option that cannot work.
     """
+
+    def __new__(cls, *_: object, heals_state: bool = False, **__: object) -> Self:
+        """Return one that takes part behind the model only where it has something to do there."""
+        kind: Any = _Healing if heals_state and cls is ToolmendMiddleware else cls
+        made: Self = super().__new__(kind)
+        return made
 
     def __init__(
         self,
         *,
         tools: Mapping[str, ToolSettings] | None = None,
         default: ToolSettings | None = None,
+        policy: Policy | None = None,
+        spans: Spans | None = None,
+        thread_label: ThreadLabel | None = None,
+        on_repair: OnRepair | None = None,
+        heals_state: bool = False,  # noqa: ARG002 - decides the class, above
+        withholds_tools: bool = False,
     ) -> None:
         super().__init__()
         self.tools = []  # the attribute by which LangChain's middleware brings tools of its own
-        self._default: ToolSettings = {} if default is None else default.copy()
-        self._settings = dict(tools or {})
-        _options("any", self._default, {})
-        self._guards = {name: self._new_guard(name) for name in self._settings}
+        self._guards = ToolGuards(tools=tools, default=default)
+        self._instrumentation = checked_instrumentation(
+            policy=policy, spans=spans, thread_label=thread_label, on_repair=on_repair
+        )
+        self._withholds_tools = withholds_tools
+
+    @property
+    def name(self) -> str:
+        """The name of its nodes in the graph."""
+        return ToolmendMiddleware.__name__
+
+    def wrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
+    ) -> ModelResponse[Any]:
+        """Call the model, its history mended."""
+        asked = self._offering(request)
+        response: ModelResponse[Any] = send_mended(
+            self._instrumentation,
+            request.model,
+            request.messages,
+            lambda messages: handler(_with_messages(asked, messages)),
+        )
+        return response
+
+    async def awrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+    ) -> ModelResponse[Any]:
+        """Call the model, its history mended, on asyncio's loop."""
+        asked = self._offering(request)
+        response: ModelResponse[Any] = await send_mended(
+            self._instrumentation,
+            request.model,
+            request.messages,
+            lambda messages: handler(_with_messages(asked, messages)),
+            is_async=True,
+        )
+        return response
 
     def wrap_tool_call(
         self,
@@ -87,18 +145,7 @@ class ToolmendMiddleware(_Middleware):
         Raises:
             PolicyError: the fallback of the tool is async.
         """
-        if request.tool is None:
-            return handler(request)
-        guard = self._guard(request.tool_call["name"])
-        _refuse_async_fallback(guard)
-
-        def run(**given: object) -> ToolMessage | Command[Any]:
-            asked = _asking(request, given)
-            return _judged(asked, handler(asked))
-
-        with _surroundings(request):
-            ended = drive(conduct(guard, partial(_arguments, guard, request), function=run))
-        return _answer(request, ended)
+        return self._guards.run(request, handler)
 
     async def awrap_tool_call(
         self,
@@ -106,18 +153,7 @@ class ToolmendMiddleware(_Middleware):
         handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
     ) -> ToolMessage | Command[Any]:
         """Run one tool call under its guard, on asyncio's loop."""
-        if request.tool is None:
-            return await handler(request)
-        guard = self._guard(request.tool_call["name"])
-
-        async def run(**given: object) -> ToolMessage | Command[Any]:
-            asked = _asking(request, given)
-            return _judged(asked, await handler(asked))
-
-        with _surroundings(request):
-            steps = conduct(guard, partial(_arguments, guard, request), function=run)
-            ended = await drive_async(steps)
-        return _answer(request, ended)
+        return await self._guards.run_async(request, handler)
 
     def breaker(self, name: str) -> CircuitBreaker:
         """Return the breaker of a tool.
@@ -128,7 +164,7 @@ class ToolmendMiddleware(_Middleware):
         Raises:
             TypeError: it has none, by its settings.
         """
-        return self._guard(name).own_breaker()
+        return self._guards.breaker(name)
 
     def available_tools(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return those of some tools whose breaker would let a call through now.
@@ -136,125 +172,41 @@ class ToolmendMiddleware(_Middleware):
         Args:
             names: of the tools.
         """
-        found = ((name, self._guards.get(name)) for name in names)
-        return tuple(name for name, guard in found if guard is None or guard.is_available())
+        return self._guards.available_tools(names)
 
-    def _guard(self, name: str) -> Guard:
-        guard = self._guards.get(name)
-        # Two threads may make one at the same time: the first to be kept is everybody's.
-        return self._guards.setdefault(name, self._new_guard(name)) if guard is None else guard
-
-    def _new_guard(self, name: str) -> Guard:
-        return Guard(None, _options(name, self._default, self._settings.get(name, {})))
-
-
-class ToolAnsweredError(Exception):
-    """A tool's answer says by itself that the call failed; never leaves this module.
-
-    Attributes:
-        answer: what goes to the model.
-    """
-
-    def __init__(self, answer: ToolMessage) -> None:
-        super().__init__()
-        self.answer = answer
+    def _offering(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+        """Return the request without the tools that nobody can call now."""
+        if not self._withholds_tools:
+            return request
+        names = [getattr(tool, "name", None) for tool in request.tools]
+        available = set(self.available_tools(name for name in names if isinstance(name, str)))
+        kept = [
+            tool
+            for tool, name in zip(request.tools, names, strict=True)
+            if not isinstance(name, str) or name in available
+        ]
+        return request if len(kept) == len(names) else request.override(tools=kept)
 
 
-def _options(name: str, default: ToolSettings, own: ToolSettings) -> ToolOptions:
-    merged: ToolSettings = {**default, **own}
-    if "name" in merged:
-        raise PolicyError("ToolmendMiddleware takes the names of tools as LangChain has them")
-    if merged.get("result_schema") is not None:
-        raise PolicyError(
-            "a LangChain tool's result is a message, for which there is no schema; "
-            "judge it with check_result="
-        )
-    merged["name"] = name
-    return ToolOptions(**merged)
+class _Healing(ToolmendMiddleware):
+    """One that mends the state, too. Of its own, since LangChain makes a node of every hook there is."""
+
+    def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002 - LangChain's
+        """Return the state mended; what the model has just asked for may still run."""
+        with guard("repair"):
+            policy = self._instrumentation.policy
+            if settings().disabled or (settings().mode or policy.mode) != "repair":
+                return None
+            messages = state["messages"]
+            found = repair(messages, _FORMAT, replace(policy, mode="repair", trailing="leave"))
+            if found.changed:
+                return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *found.messages]}
+        return None
+
+    async def aafter_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        """Return the state mended, likewise."""
+        return self.after_model(state, runtime)
 
 
-def _refuse_async_fallback(guard: Guard) -> None:
-    fallback = guard.options.fallback
-    if fallback is None:
-        return
-    if is_async(fallback.human) or (guard.alternative is not None and guard.alternative.is_async):
-        raise PolicyError(
-            f"the fallback of {guard.tool_name} is async, so the agent must be: "
-            "call ainvoke or astream"
-        )
-
-
-def _arguments(guard: Guard, request: ToolCallRequest) -> dict[str, object]:
-    """Return the arguments; a copy where they are prepared, since the request's belong to the history."""
-    arguments = request.tool_call["args"]
-    return arguments if guard.options.prepare_arguments is None else deepcopy(arguments)
-
-
-def _asking(request: ToolCallRequest, given: dict[str, object]) -> ToolCallRequest:
-    """Return the request with the arguments that were prepared; itself where they are the same."""
-    if given == request.tool_call["args"]:
-        return request
-    return request.override(tool_call={**request.tool_call, "args": given})
-
-
-def _judged(
-    request: ToolCallRequest, answer: ToolMessage | Command[Any]
-) -> ToolMessage | Command[Any]:
-    """Return an answer, unless it says that the call failed: such a one reaches the model all the same.
-
-    Raises:
-        AttemptFailed: it says so.
-    """
-    if not isinstance(answer, ToolMessage) or answer.status != "error":
-        return answer
-    refused = _are_refused(request)
-    error_type: ErrorType = "invalid_arguments" if refused else "permanent"
-    raise AttemptFailed(
-        Failure(
-            error_type=error_type, may_have_run=not refused, exception=ToolAnsweredError(answer)
-        )
-    )
-
-
-def _are_refused(request: ToolCallRequest) -> bool:
-    """Tell whether it is the arguments that LangChain does not take; the message alone does not say."""
-    schema = getattr(request.tool, "tool_call_schema", None)
-    validate = getattr(schema, "model_validate", None) or getattr(schema, "parse_obj", None)
-    if validate is None:  # a schema as a dict, which nobody but the tool itself judges
-        return False
-    try:
-        validate(request.tool_call["args"])
-    except Exception:  # noqa: BLE001 - whatever it was, LangChain met it, too
-        return True
-    return False
-
-
-def _answer(request: ToolCallRequest, ended: Ended) -> ToolMessage | Command[Any]:
-    """Return what goes to LangChain."""
-    if ended.error is None and ended.fallback is None:
-        answer: ToolMessage | Command[Any] = ended.value
-        return answer
-    cause = None if ended.error is None else ended.error.__cause__
-    if isinstance(cause, ToolAnsweredError):
-        return cause.answer
-    return ToolMessage(
-        content=ended.text(MAX_CHARS),
-        name=request.tool_call["name"],
-        tool_call_id=request.tool_call["id"],
-        status="success" if ended.error is None else "error",
-    )
-
-
-def _surroundings(request: ToolCallRequest) -> AbstractContextManager[None]:
-    """Say which call, run and conversation the request belongs to; what the application named stays."""
-    runtime: Any = request.runtime  # None outside a graph
-    config = getattr(runtime, "config", None) or {}
-    run_id = thread = None
-    if current_frame.get().run_id is None:
-        execution = getattr(runtime, "execution_info", None)
-        run_id = getattr(execution, "run_id", None)  # where the application gave the graph one
-        if run_id is None:  # LangGraph's server has it here
-            run_id = (config.get("configurable") or {}).get("run_id")
-    if current_thread() is None and thread_from_baggage() is None:
-        thread = thread_in(config)
-    return tool_context(call_id=request.tool_call["id"], run_id=as_id(run_id), thread=as_id(thread))
+def _with_messages(request: ModelRequest[Any], messages: Any) -> ModelRequest[Any]:
+    return request if messages is request.messages else request.override(messages=messages)
