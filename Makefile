@@ -36,14 +36,15 @@ lint: $(STAMP) ## formatting, lint, types, layers
 dashboards: $(STAMP) ## write the boards, the rules and docs/metrics.md anew
 	$(BIN)/python -m dashboards.generate
 
-docs: $(STAMP) ## write docs/repairs.md anew
+docs: $(STAMP) ## write the pages of docs/ anew that follow from the code
 	$(BIN)/python -m docs.generate
 
 board-check: $(STAMP) ## ask a live Prometheus everything that the boards ask: make board-check PROMETHEUS=URL
 	$(BIN)/toolmend dashboards check $(PROMETHEUS)
 
-bench: $(STAMP) ## what repair costs, as ratios
+bench: $(STAMP) ## what repair and guarded tools cost, as ratios
 	$(BIN)/python -m benchmarks.repair_speed
+	$(BIN)/python -m benchmarks.tool_speed
 
 clean:
 	rm -rf $(VENV) build dist .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from docs.tool_pages import PAGES
 from toolmend.formats import FORMATS
 from toolmend.mending.findings import INFERRED_CAUSES, KINDS, RECORDED_CAUSES, counter_of
 
@@ -130,19 +131,23 @@ def _action(kind: str, action: str) -> str:
 
 
 def main() -> int:
-    """Write the page if it differs; with `--check` only say so."""
+    """Write the pages that differ; with `--check` only say so."""
     parser = argparse.ArgumentParser(prog="python -m docs.generate", description=__doc__)
     parser.add_argument(
         "--check", action="store_true", help="write nothing, exit 1 on a difference"
     )
     only_check = parser.parse_args().check
-    text = repairs_page()
-    if PAGE.exists() and PAGE.read_text("utf-8") == text:
-        return 0
-    print(f"{'differs' if only_check else 'written'}: {PAGE.relative_to(FOLDER.parent)}")
-    if not only_check:
-        PAGE.write_text(text, "utf-8")
-    return int(only_check)
+    pages = {PAGE: repairs_page, **{FOLDER / name: page for name, page in PAGES.items()}}
+    differing = [
+        path
+        for path, page in pages.items()
+        if not path.exists() or path.read_text("utf-8") != page()
+    ]
+    for path in differing:
+        print(f"{'differs' if only_check else 'written'}: {path.relative_to(FOLDER.parent)}")
+        if not only_check:
+            path.write_text(pages[path](), "utf-8")
+    return int(only_check and bool(differing))
 
 
 if __name__ == "__main__":

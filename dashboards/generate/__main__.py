@@ -7,16 +7,17 @@ import sys
 from pathlib import Path
 
 from dashboards.generate.board import to_json
-from dashboards.generate.health import health
+from dashboards.generate.health.layout import health
 from dashboards.generate.metrics_page import metrics_page
 from dashboards.generate.rules import rules_yaml
+from dashboards.generate.runtime.layout import runtime
 
 ROOT = Path(__file__).parents[2]
 
 
 def files() -> dict[Path, str]:
     """Return every generated file and its text."""
-    boards = [health()]
+    boards = [health(), runtime()]
     return {
         **{ROOT / "dashboards/boards" / f"{made['uid']}.json": to_json(made) for made in boards},
         ROOT / "dashboards/rules/toolmend.rules.yml": rules_yaml(),

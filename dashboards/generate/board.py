@@ -1,4 +1,4 @@
-"""A board: variables, annotations and links that all boards share, and panels put into rows."""
+"""A board: annotations and links that all boards share, its own variables, and panels put into rows."""
 
 from __future__ import annotations
 
@@ -12,27 +12,18 @@ from grafana_foundation_sdk.models.dashboard import (
     DashboardCursorSync,
     DashboardLinkType,
     GridPos,
-    VariableHide,
-    VariableOption,
-    VariableRefresh,
-    VariableSort,
 )
 
-from dashboards.generate.panels import METRICS
-from dashboards.generate.promql import JOB, MODEL, PROVIDER, TOOL, series
-from toolmend.telemetry import names
+from dashboards.generate.alerts import alerts_over_time
+from dashboards.generate.promql import JOB
+from dashboards.generate.sources import METRICS
+from dashboards.generate.variables import OF_SERVICE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 TAG = "toolmend"
 WIDTH = 24
-VARIABLES = ("metrics", "logs", "traces", "job", "provider", "model", "tool")
-"""What a link from board to board keeps."""
-
-OF_SERVICE = f'{JOB}=~"$job"'
-OF_MODEL = f'{OF_SERVICE},{PROVIDER}=~"$provider",{MODEL}=~"$model"'
-OF_TOOL = f'{OF_MODEL},{TOOL}=~"$tool"'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,13 +47,16 @@ class Line:
     places: Sequence[Place]
 
 
-def board(uid: str, title: str, description: str, lines: Sequence[Line]) -> dict[str, Any]:
+def board(
+    uid: str, title: str, description: str, variables: Sequence[Any], lines: Sequence[Line]
+) -> dict[str, Any]:
     """Return a whole board as Grafana's JSON model.
 
     Args:
         uid: what addresses name it by; it never changes.
         title: its name.
         description: the question that it answers.
+        variables: what its reader may choose.
         lines: its panels.
 
     Raises:
@@ -85,10 +79,10 @@ def board(uid: str, title: str, description: str, lines: Sequence[Line]) -> dict
             .include_vars(True)
             .keep_time(True)
         )
-        .annotation(_alerts())
+        .annotation(alerts_over_time())
         .annotation(_deploys())
     )
-    for variable in _variables():
+    for variable in variables:
         made.with_variable(variable)
     top = 0
     number = 0
@@ -111,20 +105,6 @@ def to_json(made: dict[str, Any]) -> str:
     return json.dumps(made, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def _alerts() -> builders.AnnotationQuery:
-    return (
-        builders.AnnotationQuery()
-        .name("Alerts")
-        .datasource(METRICS)
-        .enable(True)
-        .icon_color("red")
-        .expr(f'ALERTS{{alertname=~"Toolmend.*",alertstate="firing",{OF_SERVICE}}}')
-        .title_format("{{alertname}}")
-        .text_format(f"{{{{{JOB}}}}} {{{{{TOOL}}}}}")
-        .step("60s")
-    )
-
-
 def _deploys() -> builders.AnnotationQuery:
     found = f'target_info{{service_version!="",{OF_SERVICE}}}'
     versions = f"count by ({JOB}, service_version)"
@@ -139,52 +119,6 @@ def _deploys() -> builders.AnnotationQuery:
         .title_format("{{service_version}}")
         .text_format(f"first telemetry of this version of {{{{{JOB}}}}}")
         .step("60s")
-    )
-
-
-def _variables() -> list[Any]:
-    calls = names.MODEL_CALLS
-    requested = names.TOOL_CALLS_REQUESTED
-    jobs = f"label_values({series(calls)}, {JOB})"
-    return [
-        builders.DatasourceVariable("metrics").label("Metrics").type("prometheus"),
-        builders.DatasourceVariable("logs").label("Logs").type("loki"),
-        builders.DatasourceVariable("traces").label("Traces").type("tempo"),
-        _choice("job", "Service", jobs),
-        _choice("provider", "Provider", _values(series(calls, OF_SERVICE), PROVIDER)),
-        _choice(
-            "model",
-            "Model",
-            _values(series(calls, OF_SERVICE, f'{PROVIDER}=~"$provider"'), MODEL),
-        ),
-        _choice("tool", "Tool", _values(series(requested, OF_MODEL), TOOL)),
-        # Traces and logs know service.name; the job puts service.namespace and a slash before it.
-        # No all_value: "All" then stands for the services of the chosen jobs.
-        _query("service", _values(series(calls, OF_SERVICE), JOB))
-        .regex("/(?:.*\\/)?(.+)/")
-        .hide(VariableHide.HIDE_VARIABLE),
-    ]
-
-
-def _values(selector: str, label: str) -> str:
-    return f"label_values({selector}, {label})"
-
-
-def _choice(name: str, label: str, query: str) -> builders.QueryVariable:
-    return _query(name, query).label(label).all_value(".*")
-
-
-def _query(name: str, query: str) -> builders.QueryVariable:
-    return (
-        builders.QueryVariable(name)
-        .datasource(METRICS)
-        .query(query)
-        .definition(query)
-        .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
-        .sort(VariableSort.ALPHABETICAL_ASC)
-        .multi(True)
-        .include_all(True)
-        .current(VariableOption(selected=True, text="All", value="$__all"))
     )
 
 

@@ -25,6 +25,9 @@ NEEDED_REPAIR = "repaired|observed|raised"
 MENDED = f"{names.LOG_MENDED}|{names.LOG_OBSERVED}"
 """Log events of such calls."""
 
+TOOL_TROUBLE = f"{names.LOG_TOOL_FAILED}|{names.LOG_BREAKER_OPENED}|{names.LOG_MISCONFIGURED}"
+"""Log events of tools that fail, each at its own moment: a call, a breaker, a definition."""
+
 _VARIABLE = re.compile(r"\$\{[^}]+\}")
 
 
@@ -58,11 +61,34 @@ def traces_of_thread(thread: str) -> str:
     return f'{{ span.{names.THREAD} = "{thread}" }}'
 
 
-def logs_of(events: str, services: str = SERVICES, *, thread: str = "") -> str:
-    """Return LogQL for log events of a name, or `one|other`, of one conversation if it is named."""
+def traces_failed(tool: str = TOOLS) -> str:
+    """Return TraceQL for the executions of tools that did not end well."""
+    return _of_executions(tool, f'span.{names.OUTCOME} != "ok"')
+
+
+def traces_of_tool(tool: str) -> str:
+    """Return TraceQL for all executions of a tool."""
+    return _of_executions(tool)
+
+
+def selected(query: str, *attributes: str) -> str:
+    """Return TraceQL whose answer also tells some attributes of the spans."""
+    return f"{query} | select({', '.join(f'span.{name}' for name in attributes)})"
+
+
+def logs_of(events: str, services: str = SERVICES, *, thread: str = "", tool: str = "") -> str:
+    """Return LogQL for log events of a name, or `one|other`.
+
+    Args:
+        events: their names.
+        services: who sent them.
+        thread: of one conversation, if it is named.
+        tool: of the tools whose names match, if given.
+    """
     # Loki turns the attributes of a record into structured metadata, dots into underscores.
     query = f'{{service_name=~"{services}"}} | {_loki(names.EVENT_NAME)}=~`{events}`'
-    return query + (f" | {_loki(names.THREAD)}=`{thread}`" if thread else "")
+    query += f" | {_loki(names.THREAD)}=`{thread}`" if thread else ""
+    return query + (f' | {_loki(names.TOOL)}=~"{tool}"' if tool else "")
 
 
 def threads_in_logs() -> str:
@@ -86,9 +112,35 @@ def explore_logs(title: str, query: str) -> DashboardLink:
 
 def narrow(uid: str, variable: str, kept: Iterable[str]) -> DashboardLink:
     """Return a link to a board with one variable set to what was clicked, and all others kept."""
+    return DashboardLink(f"Only this {variable}").url(_board(uid, variable, kept))
+
+
+def other_board(title: str, uid: str, variable: str, kept: Iterable[str]) -> DashboardLink:
+    """Return a link to another board, with one variable set to what was clicked.
+
+    Args:
+        title: what the link is called.
+        uid: of the other board.
+        variable: what is set.
+        kept: the variables that both boards have.
+    """
+    return DashboardLink(title).url(_board(uid, variable, kept))
+
+
+def _board(uid: str, variable: str, kept: Iterable[str]) -> str:
     others = [f"${{{name}:queryparam}}" for name in kept if name != variable]
     query = "&".join([*others, f"var-{variable}={CLICKED}", "${__url_time_range}"])
-    return DashboardLink(f"Only this {variable}").url(f"/d/{uid}?{query}")
+    return f"/d/{uid}?{query}"
+
+
+def _of_executions(tool: str, *conditions: str) -> str:
+    of_tools = [
+        f'resource.service.name =~ "{SERVICES}"',
+        f'span.{names.OPERATION} = "{names.EXECUTE_TOOL}"',
+        *conditions,
+        f'span.{names.TOOL} =~ "{tool}"',
+    ]
+    return "{ " + " && ".join(of_tools) + " }"
 
 
 def _loki(attribute: str) -> str:

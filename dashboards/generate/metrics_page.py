@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from toolmend._boards.reading import read_board
@@ -49,6 +50,34 @@ MEANINGS: Mapping[Metric, str] = {
     names.REPAIR_DURATION: (
         "What toolmend adds to a model call. Far below a millisecond for histories of usual length."
     ),
+    names.TOOL_CALLS_EXECUTED: (
+        "One per call of a tool that `@toolmend.tool_call` guards, counted when its result is there. "
+        "`degraded`: a fallback answered, so the run goes on and the tool has failed all the same. "
+        "`abandoned`: given up at the time limit, and nothing could stop it. The *error share* is "
+        "`failed`, `degraded` and `abandoned` over all but `cancelled`. `error_type` is there when the "
+        "outcome is not `ok`."
+    ),
+    names.TOOL_DURATION: (
+        "The metric of OpenTelemetry's GenAI conventions for tools: for how long the caller waits."
+    ),
+    names.TOOL_CALLS_RETRIED: (
+        "Over the executions it says how much retries still hide: it rises before the error share does."
+    ),
+    names.TOOL_CALLS_ABANDONED: (
+        "What happens now, not a count of what happened: a call leaves it when its function returns "
+        "at last. Each holds a thread or a connection. Add up the replicas."
+    ),
+    names.BREAKER_STATE: (
+        "One series per tool and state. Each replica has breakers of its own: ask for the `max` over "
+        "replicas, for one open of two is worth knowing. Tools of one name in a process show the worst."
+    ),
+    names.BREAKER_TRANSITIONS: (
+        "From which state to which, and why. `waited` and `probe_failed` in turns: the tool has not "
+        "come back."
+    ),
+    names.FALLBACKS: (
+        "The model got another answer than the tool's, so these executions are `degraded`."
+    ),
     names.FAULTS: (
         "A fault of toolmend itself; the call went on with the history as it was. It should stay "
         "at 0; the log event `toolmend_fault` names the place."
@@ -61,21 +90,33 @@ LABELS: Mapping[str, str] = {
     names.TOOL: "the tool that the model called",
     names.THREAD: "the conversation; a hash of it with `TOOLMEND_THREAD_LABEL=hash`",
     names.FORMAT: "the wire format of the history",
-    names.OUTCOME: "what was done",
+    names.OUTCOME: "what was done, and of a tool: how it ended",
     names.RECURRENCE: "whether the call is seen without a result for the first time",
     names.CAUSE: "why it has no result",
     names.FINDING: "what was found",
     names.ACTION: "what was done about it",
     names.WHERE: "in which part of toolmend",
+    names.ERROR_TYPE: "of which class the last error was",
+    names.STATE: "which state of the breaker this series is about",
+    names.FROM: "the state before",
+    names.TO: "the state after",
+    names.REASON: "why the breaker changed",
+    names.KIND: "what answered instead",
 }
 
 _CLOSED: Mapping[str, Sequence[str]] = {
-    names.OUTCOME: names.OUTCOMES,
+    names.OUTCOME: (*names.OUTCOMES, *names.TOOL_OUTCOMES),
     names.RECURRENCE: names.RECURRENCES,
     names.CAUSE: (*names.INFERRED_CAUSES, *names.RECORDED_CAUSES),
     names.FINDING: KINDS,
     names.ACTION: names.ACTIONS,
     names.WHERE: names.FAULT_PLACES,
+    names.ERROR_TYPE: (*names.ERROR_TYPES, names.OTHER),
+    names.STATE: names.BREAKER_STATES,
+    names.FROM: names.BREAKER_STATES,
+    names.TO: names.BREAKER_STATES,
+    names.REASON: names.BREAKER_REASONS,
+    names.KIND: names.FALLBACK_KINDS,
 }
 
 
@@ -85,7 +126,11 @@ def metrics_page(boards: Sequence[Mapping[str, Any]]) -> str:
     Args:
         boards: the boards' JSON models, to tell which panels show a metric.
     """
-    sections = [_HEAD, *(_section(metric, boards) for metric in names.METRICS), _labels()]
+    sections = [
+        _HEAD,
+        *(_section(metric, boards) for metric in names.METRICS),
+        _labels(),
+    ]
     return "\n".join(sections)
 
 
@@ -98,6 +143,9 @@ _HEAD = """\
 call once, so it lies between 0 and 1. It rises when tools time out, are cancelled or crash: it is about the runtime of
 the tools, not about the model.
 
+**Error share** = executions of `toolmend.tool_calls.executed` that are `failed`, `degraded` or `abandoned` ÷ all but the
+`cancelled` ones. It is about guarded tools alone, and sees failures that became a proper result, too.
+
 The names in Prometheus are those of its OTLP receiver as it comes: dots become underscores, counters end in `_total`.
 `job` is `service.namespace/service.name`, or the name alone; `instance` is `service.instance.id`.
 """
@@ -105,7 +153,10 @@ The names in Prometheus are those of its OTLP receiver as it comes: dots become 
 
 def _section(metric: Metric, boards: Sequence[Mapping[str, Any]]) -> str:
     series = prometheus_name(metric)
-    shown = ", ".join(f"*{title}*" for title in panels_with(series, boards))
+    shown = "\n".join(
+        f"* On *{board}*: {', '.join(f'*{title}*' for title in titles)}"
+        for board, titles in panels_with(series, boards).items()
+    )
     labels = ", ".join(f"`{prometheus_label(label)}`" for label in metric.attributes)
     unit = "seconds" if metric.unit == "s" else metric.unit.strip("{}") + "s"
     name = f"`{series}`" + (" (`_bucket`, `_sum`, `_count`)" if metric.buckets else "")
@@ -114,7 +165,7 @@ def _section(metric: Metric, boards: Sequence[Mapping[str, Any]]) -> str:
         f"{metric.description} {MEANINGS[metric]}\n\n"
         f"* In Prometheus: {name}, a {metric.kind} of {unit}\n"
         f"* Labels: {labels}\n"
-        f"* On the board: {shown}\n"
+        f"{shown}\n"
     )
 
 
@@ -131,12 +182,16 @@ def _labels() -> str:
     return "## Labels\n\n" + head + "\n".join(rows) + "\n"
 
 
-def panels_with(series: str, boards: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the titles of the panels that ask for a series, each once, in their order."""
-    titles = [
-        query.title
-        for model in boards
-        for query in read_board(model).queries
-        if query.place == "panel" and series in query.text
-    ]
-    return list(dict.fromkeys(titles))
+def panels_with(series: str, boards: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the titles of the panels that ask for a series, each once, in their order, by board."""
+    found: dict[str, list[str]] = {}
+    for model in boards:
+        board = read_board(model)
+        titles = [
+            query.title
+            for query in board.queries
+            if query.place == "panel" and re.search(rf"\b{series}(?:_bucket)?\b", query.text)
+        ]
+        if titles:
+            found[board.title.rpartition(" / ")[2]] = list(dict.fromkeys(titles))
+    return found

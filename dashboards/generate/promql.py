@@ -23,9 +23,26 @@ CAUSE = prometheus_label(names.CAUSE)
 FINDING = prometheus_label(names.FINDING)
 ACTION = prometheus_label(names.ACTION)
 WHERE = prometheus_label(names.WHERE)
+ERROR_TYPE = prometheus_label(names.ERROR_TYPE)
+STATE = prometheus_label(names.STATE)
+FROM = prometheus_label(names.FROM)
+TO = prometheus_label(names.TO)
+REASON = prometheus_label(names.REASON)
+KIND = prometheus_label(names.KIND)
 
 FIRST = f'{RECURRENCE}="first"'
 REPEAT = f'{RECURRENCE}="repeat"'
+FAILING = f'{OUTCOME}=~"failed|degraded|abandoned"'
+"""Executions that did not end well. A degraded answer helps the model; the tool failed all the same."""
+SETTLED = f'{OUTCOME}!="cancelled"'
+"""Executions that say something about the tool: a caller who cancels says nothing, for or against."""
+
+AT_WORK = (
+    '{__name__=~"'
+    + "|".join(prometheus_name(metric) for metric in (names.MODEL_CALLS, names.TOOL_CALLS_EXECUTED))
+    + '"}'
+)
+"""What a service at work shows: it asks models, runs guarded tools, or both."""
 
 _MEMORY = "1d"
 """How long a silent series is remembered: one that comes back within it is not counted as new."""
@@ -49,6 +66,7 @@ def added(
     *matchers: str,
     by: Iterable[str] = (),
     only_if: str = "",
+    suffix: str = "",
 ) -> str:
     """Return how much was added to a counter within a window, to the call.
 
@@ -59,14 +77,15 @@ def added(
     reset falls back to `increase()`.
 
     Args:
-        metric: a counter.
+        metric: a counter, or a histogram.
         window: as `15m`.
         matchers: which series.
         by: the labels to keep; none sums all up.
         only_if: what must have been there before, per job, for a birth to count; else the first
             scrape of an old process would look like an event.
+        suffix: `_bucket` or `_count` of a histogram.
     """
-    selected = series(metric, *matchers)
+    selected = series(metric, *matchers, suffix=suffix)
     now = f"last_over_time({selected}[{window}])"
     before = f"last_over_time({selected}[{_MEMORY}] offset {window})"
     born = f"{now} unless {before}"

@@ -36,6 +36,7 @@ if _typing.TYPE_CHECKING:
         tool_call,
         tool_context,
     )
+    from toolmend.integrations.instrument import instrument, uninstrument
 
 __all__ = [
     "Breaker",
@@ -62,6 +63,7 @@ __all__ = [
     "UnrecognizedHistoryError",
     "breaker_of",
     "check",
+    "instrument",
     "model_call",
     "propagate",
     "repair",
@@ -69,21 +71,26 @@ __all__ = [
     "thread",
     "tool_call",
     "tool_context",
+    "uninstrument",
 ]
 
-_EXECUTION = frozenset(
-    (
-        *("Breaker", "CircuitBreaker", "Escalation", "Failure", "Fallback", "Retry"),
-        *("ToolCallFailed", "ToolContext", "Tools", "breaker_of", "tool_call", "tool_context"),
-    )
-)
-"""Names that need the extra ``tools``, so they are imported when they are asked for."""
+_LAZY = {
+    **dict.fromkeys(
+        (
+            *("Breaker", "CircuitBreaker", "Escalation", "Failure", "Fallback", "Retry"),
+            *("ToolCallFailed", "ToolContext", "Tools", "breaker_of", "tool_call", "tool_context"),
+        ),
+        "toolmend.execution",
+    ),
+    **dict.fromkeys(("instrument", "uninstrument"), "toolmend.integrations.instrument"),
+}
+"""Names that need an extra, and where they are; they are imported when they are asked for."""
 
 
 def __getattr__(name: str) -> object:
-    if name not in _EXECUTION:
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(_importlib.import_module("toolmend.execution"), name)
+    value: object = getattr(_importlib.import_module(_LAZY[name]), name)
     globals()[name] = value
     return value
 

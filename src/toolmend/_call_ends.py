@@ -83,6 +83,11 @@ class CallEnds:
                 return None
         return found if tool is None or found.tool == tool else None
 
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._ends.clear()
+
     def renew_lock(self) -> None:
         """Replace a lock that another thread may have held when this process was forked."""
         self._lock = threading.Lock()

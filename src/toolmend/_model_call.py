@@ -128,17 +128,18 @@ def model_call(
         on_repair=on_repair,
     )
     if function is None:
-        return functools.partial(_decorate, options)
-    return _decorate(options, function)
+        return functools.partial(decorate, options)
+    return decorate(options, function)
 
 
 def _is_access(messages: object) -> bool:
     return isinstance(messages, tuple) and len(messages) == 2 and all(map(callable, messages))  # noqa: PLR2004 - a pair
 
 
-def _decorate(options: Options, function: Any) -> Any:
+def decorate(options: Options, function: Any) -> Any:
+    """Return a function whose histories are mended, as ``model_call`` does."""
     if isinstance(function, classmethod | staticmethod):
-        return type(function)(_decorate(options, function.__func__))
+        return type(function)(decorate(options, function.__func__))
     if not callable(function):
         raise TypeError(f"model_call wraps a function; got {type(function).__name__}")
     call = Prepared(options, function)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from toolmend.errors import BrokenHistoryError
     from toolmend.telemetry.current_span import CurrentSpan
-from toolmend.telemetry.model_calls import ModelCallReport
+    from toolmend.telemetry.model_calls import ModelCallReport
 
 OnRepair = Callable[[Repair], object]
 _ASYNC_CALLBACK: Final = "on_repair is async, and the decorated function is not"

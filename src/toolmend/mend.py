@@ -15,9 +15,9 @@ from toolmend.mending.frozen import FrozenMapping
 from toolmend.mending.layout import Slot
 from toolmend.mending.plan import Plan, make_plan
 from toolmend.mending.policy import DEFAULT_POLICY, Policy
-from toolmend.mending.transcript import Transcript
-from toolmend.mending.window import window_start
+from toolmend.mending.transcript import Rules
 from toolmend.segments import Excerpt, excerpt
+from toolmend.tails import Tail, Tails
 
 Operation = Literal["insert", "remove", "move", "replace"]
 UNKNOWN_FORMAT: Final = "unknown"
@@ -170,11 +170,10 @@ def _mend(
         plan = make_plan(wire.read(part.messages), wire.RULES, policy, causes, part.other_ids)
         if part.can_expand(plan):
             return _expanded(messages, part, wire, plan)
-    transcript = wire.read(messages)
-    windowed = _windowed(messages, transcript, wire, policy, causes)
+    windowed = _windowed(messages, wire, policy, causes)
     if windowed is not None:
         return windowed
-    return _planned(messages, wire, make_plan(transcript, wire.RULES, policy, causes))
+    return _planned(messages, wire, make_plan(wire.read(messages), wire.RULES, policy, causes))
 
 
 def _expanded(messages: Sequence[object], found: Excerpt, wire: Format, plan: Plan) -> Repair:
@@ -186,42 +185,51 @@ def _expanded(messages: Sequence[object], found: Excerpt, wire: Format, plan: Pl
     whole: list[object] = []
     for slot, message in zip(plan.slots, mended.messages, strict=True):
         whole.append(message)
-        left_out = 0 if slot.source is None or slot.is_moved else found.skipped.get(slot.source, 0)
-        if left_out:
-            behind = places[slot.source] + 1  # type: ignore[index]  # left out behind a source
-            whole.extend(messages[behind : behind + left_out])
+        left_out = found.behind(slot)
+        if left_out is not None:
+            start, count = left_out
+            whole.extend(messages[start : start + count])
     return _relocated(mended, places, whole)
 
 
 def _windowed(
-    messages: Sequence[object],
-    transcript: Transcript,
-    wire: Format,
-    policy: Policy,
-    causes: Mapping[str, Cause],
+    messages: Sequence[object], wire: Format, policy: Policy, causes: Mapping[str, Cause]
 ) -> Repair | None:
     """Mend what the policy's window shows, and pass what stands before it; None to look at all."""
+    if policy.window is None:
+        return None
     # What comes first there is not the head of the history.
     rules = replace(wire.RULES, stubs_head=False, head="any")
+    tails = Tails(messages, wire, policy)
+    size = policy.window
     for _ in range(_MAX_STEPS_BACK):
-        start = window_start(transcript, wire.RULES, policy)
-        if not start:
+        if size >= len(messages):
             break
-        seen = list(messages[start:])
-        part = wire.read(seen)
-        part.refers_to_server = transcript.refers_to_server
-        ids = {call.id for call in transcript.calls if call.message < start}
-        ids |= {result.id for result in transcript.results if result.message < start}
-        plan = make_plan(part, rules, policy, causes, ids)
-        last, first = transcript.messages[start - 1 : start + 1]
-        makes_neighbours = plan.slots and plan.slots[0].role == last.role != first.role
-        if not (rules.alternates and makes_neighbours):
-            found = _planned(seen, wire, plan)
+        tail = tails.near(size)
+        plan = None if tail is None else make_plan(tail.transcript, rules, policy, causes)
+        if tail is None or plan is None or plan.call_ids:  # new ids must meet none before
+            tail = tails.far(size)
+            if tail is None:
+                break
+            plan = make_plan(tail.transcript, rules, policy, causes, tail.ids_before or ())
+        start, slots = tail.start, plan.slots
+        hidden = policy.window - len(slots)
+        if hidden > 0:  # what leaves lets others into sight, that the next repair would look at
+            size = len(messages) - start + hidden
+        elif _makes_neighbours(tail, plan, rules):
+            size = len(messages) - tails.opening(start)
+        else:
+            found = _planned(messages[start:], wire, plan)
             whole = [*messages[:start], *found.messages] if found.changed else messages
             return _relocated(found, range(start, len(messages) + 1), whole)
-        # What leaves at the cut makes neighbours of one role: look at what stands before, too.
-        policy = replace(policy, window=len(messages) - start + 1)
     return None
+
+
+def _makes_neighbours(tail: Tail, plan: Plan, rules: Rules) -> bool:
+    """Tell whether what leaves at the cut lets messages meet that the format takes for one."""
+    role = plan.slots[0].role
+    are_one = rules.alternates or (rules.joins_turns and role == "assistant")
+    return are_one and role == tail.role_before != tail.transcript.messages[0].role
 
 
 def _relocated(found: Repair, places: Sequence[int], messages: Sequence[object]) -> Repair:

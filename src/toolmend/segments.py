@@ -12,19 +12,25 @@ import enum
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from toolmend.errors import HistoryError
+from toolmend.mending.transcript import Call, Content
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolmend.formats import Format
+    from toolmend.formats.batches import CallFacts
+    from toolmend.mending.layout import Slot
     from toolmend.mending.plan import Plan
     from toolmend.mending.policy import Policy
 
 MIN_LENGTH: Final = 40
 """Shorter histories are not worth the division."""
+
+
+_Key = str | tuple[str, str]
 
 
 class _Segment(NamedTuple):
@@ -53,19 +59,28 @@ class Excerpt:
 
     def can_expand(self, plan: Plan) -> bool:
         """Tell whether the messages around what is left out stand where they stood."""
-        kept = {slot.source: slot for slot in plan.slots if not slot.is_moved}
-        follows = {
-            before.source: behind.source
-            for before, behind in pairwise(plan.slots)
-            if not before.is_moved and not behind.is_moved
+        ends = [_last_source(slot) for slot in plan.slots]
+        whole = {
+            end
+            for slot, end in zip(plan.slots, ends, strict=True)
+            if slot.parts is None or end != slot.source
         }
-        for index in self.skipped:
-            if index in self.pairs:
-                if follows.get(index) != index + 1:
-                    return False
-            elif index not in kept or kept[index].parts is not None:
-                return False
-        return True
+        follows = {
+            end: behind.source
+            for end, behind in zip(ends, plan.slots[1:], strict=False)
+            if not behind.is_moved
+        }
+        return all(
+            follows.get(index) == index + 1 if index in self.pairs else index in whole
+            for index in self.skipped
+        )
+
+    def behind(self, slot: Slot) -> tuple[int, int] | None:
+        """Return which messages are left out behind a message of the mended excerpt: from where, how many."""
+        last = _last_source(slot)
+        if last is None or last not in self.skipped:
+            return None
+        return self.sources[last] + 1, self.skipped[last]
 
     def take(self, messages: Sequence[object], start: int, end: int) -> None:
         """Add a part of the history."""
@@ -78,6 +93,17 @@ class Excerpt:
             self.skipped[len(self.messages) - 1] = count
 
 
+def _last_source(slot: Slot) -> int | None:
+    """Return the index of the message that a mended one ends as; None for one that came in or moved.
+
+    That is where it was made of, or the last of those that were joined to it, which end in other content.
+    """
+    if slot.source is None or slot.is_moved:
+        return None
+    last = slot.parts[-1] if slot.parts else None
+    return last.message if isinstance(last, Content) else slot.source
+
+
 def excerpt(messages: Sequence[object], wire: Format, policy: Policy) -> Excerpt | None:
     """Return what of a history has to be looked at; None when all of it has to be."""
     if len(messages) < MIN_LENGTH or not _is_plain(policy):
@@ -86,29 +112,31 @@ def excerpt(messages: Sequence[object], wire: Format, policy: Policy) -> Excerpt
     kinds = [_kind_of(message, found, wire) for message, found in zip(messages, calls, strict=True)]
     starts = [
         index
-        for index in range(1, len(messages))
-        if kinds[index] is _Kind.USER
-        or (kinds[index].is_of_model and kinds[index - 1] is _Kind.RESULT)
+        for index, (before, kind) in enumerate(pairwise(kinds), 1)
+        if kind is _USER or (before is _RESULT and kind is not _RESULT)
     ]
     opener = None if wire.RULES.head == "any" else _first_of_user(messages, kinds)
+    led = (_CALLS,) if wire.RULES.head == "no_calls" else (_CALLS, _ANSWER)
     segments = [
-        _Segment(start, end, wire.is_legal(_alone(messages, start, end, kinds, opener), policy))
+        _Segment(
+            start,
+            end,
+            wire.is_legal(
+                _alone(messages, start, end, kinds, opener if kinds[start] in led else None), policy
+            ),
+        )
         for start, end in pairwise([0, *starts, len(messages)])
     ]
     keys = [
-        {
-            call.id if isinstance(call.id, str) else None
-            for found in calls[start:end]
-            for call in found or ()
-        }
+        {_key_of(call, wire) for found in calls[start:end] if found for call in found}
         for start, end, _ in segments
     ]
-    if any(None in ids for ids in keys):
+    if len({type(key) for found in keys for key in found}) > 1 or any(None in ids for ids in keys):
         return None  # what has no id is told apart by its place among all others
     needed = _needed(messages, segments, keys, wire)
     if needed is None or len(needed) == len(segments):
         return None
-    if kinds[0] is not _Kind.USER:
+    if kinds[0] is not _USER:
         needed.add(0)  # what stands first may need what stands behind it
     return _without_the_rest(messages, segments, keys, needed, kinds)
 
@@ -121,23 +149,28 @@ class _Kind(enum.Enum):
     CALLS = "the model calls"
     RESULT = "results, or whatever else"
 
-    @property
-    def is_of_model(self) -> bool:
-        """Whether the model speaks."""
-        return self is _Kind.ANSWER or self is _Kind.CALLS
+
+_USER, _ANSWER, _CALLS, _RESULT = _Kind
 
 
 def _kind_of(message: object, calls: Sequence[object] | None, wire: Format) -> _Kind:
     if calls is not None:
-        return _Kind.CALLS if calls else _Kind.ANSWER
-    return _Kind.USER if wire.begins(message) else _Kind.RESULT
+        return _CALLS if calls else _ANSWER
+    return _USER if wire.begins(message) else _RESULT
+
+
+def _key_of(call: CallFacts, wire: Format) -> _Key | None:
+    """Return by what a call and its result find each other: the id, or the name where ids are optional."""
+    if isinstance(call.id, str):
+        return call.id
+    return ("name", call.name) if wire.RULES.ids_optional and isinstance(call.name, str) else None
 
 
 def _first_of_user(messages: Sequence[object], kinds: Sequence[_Kind]) -> object:
     """Return the first message in which the user speaks and answers nothing, None without one."""
-    if _Kind.USER not in kinds:
+    if _USER not in kinds:
         return None
-    return messages[kinds.index(_Kind.USER)]
+    return messages[kinds.index(_USER)]
 
 
 def _alone(
@@ -150,18 +183,17 @@ def _alone(
         start: where the segment begins.
         end: where it ends.
         kinds: what each message is.
-        opener: what the user says before a segment that the model begins; None if nothing has to be.
+        opener: what the user says before it, where the model must not speak first.
     """
     # With what the user says behind it: some things are legal at the end of a history alone.
-    is_followed = end < len(messages) and kinds[end] is _Kind.USER
+    is_followed = end < len(messages) and kinds[end] is _USER
     part = messages[start : end + is_followed]
-    return [opener, *part] if kinds[start].is_of_model and opener is not None else part
+    return part if opener is None else [opener, *part]
 
 
 def _is_plain(policy: Policy) -> bool:
     return (
-        policy.dangling == "patch"
-        and policy.window is None
+        policy.window is None
         and policy.profile is None
         and not policy.asks_more
         and not policy.server_state
@@ -171,16 +203,16 @@ def _is_plain(policy: Policy) -> bool:
 def _needed(
     messages: Sequence[object],
     segments: Sequence[_Segment],
-    keys: Sequence[set[str | None]],
+    keys: Sequence[set[_Key | None]],
     wire: Format,
 ) -> set[int] | None:
     """Return the numbers of the segments that belong in the excerpt; None when that cannot be told."""
     broken = {number for number, segment in enumerate(segments) if not segment.is_legal}
-    uses: dict[object, list[int]] = {}
+    uses: dict[_Key | None, list[int]] = {}
     for number, ids in enumerate(keys):
-        for call_id in ids:
-            uses.setdefault(call_id, []).append(number)
-            if call_id != (stripped := str(call_id).strip()):
+        for key in ids:
+            uses.setdefault(key, []).append(number)
+            if key != (stripped := _stripped(key)):
                 uses.setdefault(stripped, []).append(number)
     if wire.RULES.ids_unique_in_request:
         broken |= {number for numbers in uses.values() for number in numbers[1:]}
@@ -195,14 +227,28 @@ def _needed(
         transcript = wire.read(parts)
     except HistoryError:
         return None  # told with its place in the whole history
-    seen = {(call.id, homes[call.message]) for call in transcript.calls}
-    seen |= {(result.id, homes[result.message]) for result in transcript.results}
-    for call_id, number in seen:
-        if call_id is None:
+    by_name = any(isinstance(key, tuple) for key in uses)
+    asked: set[tuple[_Key, int]] = set()
+    seen: set[tuple[_Key, int]] = set()
+    for part in (part for message in transcript.messages for part in message.parts):
+        if isinstance(part, Content):
+            continue
+        if (part.id is None) is not by_name:
             return None
-        needed.update(_neighbours(uses.get(call_id, ()), number))
-        needed.update(_neighbours(uses.get(call_id.strip(), ()), number))
+        use = cast("_Key", part.key if part.id is None else part.id), homes[part.message]
+        if isinstance(part, Call):
+            asked.add(use)
+        # A result behind a call of its own segment is of no concern to others.
+        if wire.RULES.ids_unique_in_request or use not in asked:
+            seen.add(use)
+    for key, number in seen:
+        needed.update(_neighbours(uses.get(key, ()), number))
+        needed.update(_neighbours(uses.get(_stripped(key), ()), number))
     return needed
+
+
+def _stripped(key: _Key | None) -> _Key | None:
+    return key.strip() if isinstance(key, str) else key
 
 
 def _neighbours(numbers: Sequence[int], number: int) -> set[int]:
@@ -215,7 +261,7 @@ def _neighbours(numbers: Sequence[int], number: int) -> set[int]:
 def _without_the_rest(
     messages: Sequence[object],
     segments: Sequence[_Segment],
-    keys: Sequence[set[str | None]],
+    keys: Sequence[set[_Key | None]],
     needed: set[int],
     kinds: Sequence[_Kind],
 ) -> Excerpt:
@@ -228,7 +274,7 @@ def _without_the_rest(
             continue
         first = number
         while number < len(segments) and number not in needed:
-            found.other_ids.update(str(call_id) for call_id in keys[number])
+            found.other_ids.update(key for key in keys[number] if isinstance(key, str))
             number += 1
         _take_ends(found, messages, segments[first:number], kinds)
     return found
@@ -239,14 +285,14 @@ def _take_ends(
 ) -> None:
     """Add what stands for a run of legal segments: what their neighbours can see of it."""
     (start, first_end, _), (last, end, _) = run[0], run[-1]
-    if kinds[start] is _Kind.USER:
+    if kinds[start] is _USER:
         first_end = start + 1
-    elif kinds[first_end - 1] is kinds[end - 1] is _Kind.RESULT:
+    elif kinds[first_end - 1] is kinds[end - 1] is _RESULT:
         # It begins and ends as the whole run does.
         found.take(messages, start, first_end)
         found.skip(end - first_end)
         return
-    if kinds[end - 1] is _Kind.ANSWER:
+    if kinds[end - 1] is _ANSWER:
         last = end - 1  # nothing before it belongs to it
     last = max(last, first_end)
     found.take(messages, start, first_end)

@@ -31,6 +31,7 @@ class Settings:
         thread_limit: ``TOOLMEND_THREAD_LIMIT``: how many threads get a series of their own.
         thread_label: ``TOOLMEND_THREAD_LABEL``: thread ids in telemetry as they are, or hashed.
         digest_key: ``TOOLMEND_DIGEST_KEY``: key of such hashes, so that nobody can guess ids from them.
+        disabled_instrumentations: ``OTEL_PYTHON_DISABLED_INSTRUMENTATIONS``: OpenTelemetry's own switch.
     """
 
     mode: Literal["repair", "observe", "raise"] | None = None
@@ -39,6 +40,7 @@ class Settings:
     thread_limit: int = _DEFAULT_THREAD_LIMIT
     thread_label: ThreadLabel = "raw"
     digest_key: str = ""
+    disabled_instrumentations: frozenset[str] = frozenset()
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
@@ -59,6 +61,10 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         thread_limit=int(limit) if limit else _DEFAULT_THREAD_LIMIT,
         thread_label=label or "raw",  # type: ignore[arg-type]  # one of the choices
         digest_key=_value(environment, "TOOLMEND_DIGEST_KEY", ""),
+        disabled_instrumentations=frozenset(
+            name.strip()
+            for name in environment.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").split(",")
+        ),
     )
 
 

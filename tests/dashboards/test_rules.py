@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dashboards.generate.rules import rising_bound, rules_yaml
+from dashboards.generate.patch_rules import rising_bound
+from dashboards.generate.rules import rules_yaml
 from tests.services.prometheus import find_promtool
 from toolmend.telemetry import names
 from toolmend.telemetry.names import prometheus_label, prometheus_name
@@ -34,7 +35,8 @@ METRICS = {prometheus_name(metric): metric for metric in names.METRICS if not me
 
 def named_in(expr):
     """Return the series an expression reads, recorded or emitted."""
-    return set(re.findall(r"\b(?:\w+:[\w:]+|toolmend_\w+_total)\b", expr))
+    outside = re.sub(r"\{[^}]*\}|\b(?:by|on) ?\([^)]*\)", "", expr)
+    return set(re.findall(r"\b(?:toolmend_|gen_ai_|\w+:)[\w:]+", outside))
 
 
 def labels_of(metric):

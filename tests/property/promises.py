@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import toolmend
@@ -20,12 +21,15 @@ from tests.property.reading import (
     marks_in_order,
     shares_key,
 )
-from tests.property.strategies import Sample
+from tests.property.strategies import USES_CAUSE, Sample
+from tests.property.windows import first_of_window, possible_starts
 from toolmend.formats import FORMATS as WIRES
 from toolmend.formats.hosts import suits_host
 from toolmend.mend import Repair
+from toolmend.mending.findings import Finding
 from toolmend.mending.plan import make_plan
 from toolmend.mending.policy import DEFAULT_POLICY
+from toolmend.tails import Tails
 from toolmend.testing import problems
 
 MAIN_COUNTERS = ("patched", "dropped", "moved", "orphan_results_removed", "duplicates_removed")
@@ -60,7 +64,13 @@ COUNTER_OF = {
 
 
 def mend(sample: Sample) -> Repair:
-    return toolmend.repair(sample.messages, format=sample.format, policy=sample.policy)
+    return mend_messages(sample, sample.messages)
+
+
+def mend_messages(sample: Sample, messages: Sequence[Any]) -> Repair:
+    return toolmend.repair(
+        messages, format=sample.format, policy=sample.policy, causes=sample.causes
+    )
 
 
 def judge(sample: Sample, messages: Sequence[Any]) -> list[Any]:
@@ -78,6 +88,7 @@ def judge(sample: Sample, messages: Sequence[Any]) -> list[Any]:
 
 
 ID_PROBLEMS = ("missing_id", "malformed_id", "duplicate_id")
+OF_THE_HEAD = ("bad_first_turn", "misplaced_call")
 
 
 def may_have_odd_ids(outcome: Repair) -> bool:
@@ -99,29 +110,45 @@ def has_twin_ids(sample: Sample) -> bool:
 def is_legal(sample: Sample, outcome: Repair) -> None:
     if has_twin_ids(sample):
         return
-    found = judge(sample, outcome.messages)
+    starts = possible_starts(sample, outcome)
+    assert starts, "what stands before the window is not as it was"
+    found = [faults(sample, outcome, start) for start in starts]
+    assert [] in found, found[-1]
+    heads = [history[0] for history in (sample.messages, outcome.messages) if history]
+    if sample.format == ANTHROPIC and heads and field(heads[0], "role") == "user":
+        assert field(heads[-1], "role") == "user"
+
+
+def faults(sample: Sample, outcome: Repair, start: int) -> list[Any]:
+    """Return what the judge says about a mended history from an index on, as far as repairs promise it."""
+    messages = outcome.messages[start:]
+    found = judge(sample, messages)
+    if start:  # what comes first in a window is not the head of the history
+        found = [problem for problem in found if problem.index or problem.kind not in OF_THE_HEAD]
     if may_have_odd_ids(outcome):
-        found = [problem for problem in found if problem.kind not in ID_PROBLEMS]
+        pending = {f.call_id for f in outcome.findings if f.kind == "pending_call"}
+        found = [
+            problem
+            for problem in found
+            if problem.kind not in ID_PROBLEMS
+            and not (problem.kind == "wrong_result_type" and set(problem.call_ids) & pending)
+        ]
     if any((f.kind, f.action) == ("orphan_result", "left") for f in outcome.findings):
         # Where they stand and what ids they have is the caller's affair.
         if sample.format == GEMINI:
-            return
+            return []
         kept = ("misplaced_result", "split_results", *ID_PROBLEMS)
         found = [problem for problem in found if problem.kind not in kept]
     # A legacy call is content, whatever stands beside it.
-    legacy = {i for i, m in enumerate(outcome.messages) if field(m, "function_call") is not None}
+    legacy = {i for i, m in enumerate(messages) if field(m, "function_call") is not None}
     found = [p for p in found if not (p.kind == "empty_content" and p.index in legacy)]
     if sample.format == GEMINI:  # the id of a response whose call has none is left alone
-        calls = {e.id for e in events(GEMINI, outcome.messages) if e.kind == "call"}
+        calls = {e.id for e in events(GEMINI, messages) if e.kind == "call"}
         found = [p for p in found if p.kind != "malformed_id" or set(p.call_ids) & calls]
     # A signature stays in its part, wherever that stands after contents were joined; reasoning that
     # was never stored cannot be made up.
     beyond_repair = ("misplaced_signature", "missing_reasoning")
-    found = [problem for problem in found if problem.kind not in beyond_repair]
-    assert found == []
-    heads = [history[0] for history in (sample.messages, outcome.messages) if history]
-    if sample.format == ANTHROPIC and heads and field(heads[0], "role") == "user":
-        assert field(heads[-1], "role") == "user"
+    return [problem for problem in found if problem.kind not in beyond_repair]
 
 
 def is_done_once(sample: Sample, outcome: Repair) -> None:
@@ -132,7 +159,7 @@ def is_done_once(sample: Sample, outcome: Repair) -> None:
         event.id for event in events(sample.format, sample.messages) if event.kind == "call"
     }:
         return  # what was far from the call of its id may stand right before it when others left
-    again = toolmend.repair(outcome.messages, format=sample.format, policy=sample.policy)
+    again = mend_messages(sample, outcome.messages)
     assert not [f for f in again.findings if f.action != "left"]
     assert again.messages is outcome.messages
     assert not again.changed
@@ -142,7 +169,7 @@ def is_done_once(sample: Sample, outcome: Repair) -> None:
 def is_told(sample: Sample, outcome: Repair) -> None:
     """Findings, counters and edits tell the same story."""
     checked = toolmend.check(sample.messages, format=sample.format, policy=sample.policy)
-    assert checked == outcome.findings
+    assert _without_causes(checked) == _without_causes(outcome.findings)
     kinds = [(finding.kind, finding.action) for finding in outcome.findings]
     assert set(kinds) <= set(COUNTER_OF)
     recount: Counter[str] = Counter(dict.fromkeys(MAIN_COUNTERS, 0))
@@ -162,6 +189,39 @@ def is_told(sample: Sample, outcome: Repair) -> None:
     if not outcome.changed:
         assert outcome.messages is sample.messages
         assert outcome.edits == ()
+
+
+def causes_are_told(sample: Sample, outcome: Repair) -> None:
+    """What is known from elsewhere is told, and enters the texts only where the policy says so."""
+    plain = toolmend.repair(sample.messages, format=sample.format, policy=sample.policy)
+    assert _without_causes(plain.findings) == _without_causes(outcome.findings)
+    for told, inferred in zip(outcome.findings, plain.findings, strict=True):
+        if inferred.cause is not None:
+            assert told.cause == sample.causes.get(str(told.call_id), inferred.cause)
+    assert [(e.operation, e.index, e.source, e.synthetic) for e in plain.edits] == [
+        (e.operation, e.index, e.source, e.synthetic) for e in outcome.edits
+    ]
+    policy = sample.policy or DEFAULT_POLICY
+    if not policy.text_from_record:
+        assert list(plain.messages) == list(outcome.messages)
+        return
+    if policy.placeholder != USES_CAUSE:
+        return
+    made = {finding.cause for finding in outcome.findings if finding.action == "patched"}
+    before = Counter(told_causes(sample.format, sample.messages))
+    told = Counter(told_causes(sample.format, outcome.messages)) - before
+    assert set(told) <= made
+
+
+def told_causes(format: str, messages: Sequence[Any]) -> list[str]:
+    """Return the causes that placeholders tell which are made of the template that names one."""
+    texts = [event.text for event in events(format, messages) if event.kind == "result"]
+    behind = USES_CAUSE.removeprefix("{cause}")
+    return [text.removesuffix(behind) for text in texts if text and text.endswith(behind)]
+
+
+def _without_causes(findings: Sequence[Finding]) -> list[Finding]:
+    return [replace(finding, cause=None) for finding in findings]
 
 
 def edits_give_messages(sample: Sample, outcome: Repair) -> None:
@@ -242,7 +302,8 @@ def no_result_is_lost(sample: Sample, outcome: Repair) -> None:
         for call, result in answers(sample.format, outcome.messages)
         if result.mark
     ]
-    wanted = expected_answers(sample.format, sample.messages, placeholder_texts(sample))
+    since = first_of_window(sample)
+    wanted = expected_answers(sample.format, sample.messages, placeholder_texts(sample), since)
     missing = Counter(wanted) - Counter(given)
     assert not missing, missing
 
@@ -284,6 +345,19 @@ def fast_path_agrees(sample: Sample) -> None:
         if not fast and not policy.server_state and not policy.asks_more:
             assert _may_doubt(sample)
             assert judge(sample, sample.messages) == []
+
+
+def near_end_is_the_end(sample: Sample) -> None:
+    """Where a window can be told without the rest of a history, it begins where all of it says."""
+    wire = WIRES[sample.format]
+    tails = Tails(sample.messages, wire, sample.policy or DEFAULT_POLICY)
+    for size in range(1, len(sample.messages)):
+        near = tails.near(size)
+        if near is not None:
+            far = tails.far(size)
+            assert far is not None
+            assert (near.start, near.role_before) == (far.start, far.role_before)
+            assert near.transcript.refers_to_server == far.transcript.refers_to_server
 
 
 def _may_doubt(sample: Sample) -> bool:
@@ -336,10 +410,12 @@ def keeps_its_promises(sample: Sample) -> Repair:
     assert all(one is two for one, two in zip(items, sample.messages, strict=True))
     assert sample.messages == before
     is_told(sample, outcome)
+    causes_are_told(sample, outcome)
     edits_give_messages(sample, outcome)
     order_is_kept(sample, outcome)
     no_text_is_lost(sample, outcome)
     fast_path_agrees(sample)
+    near_end_is_the_end(sample)
     if sample.policy is not None and sample.policy.server_state:
         # What a result answers may be told by a call that leaves, and nothing may leave with it.
         is_named = not any(f.kind == "nameless_call" for f in outcome.findings)

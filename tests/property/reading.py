@@ -302,11 +302,11 @@ def marks_in_order(format: str, messages: Sequence[Any], kind: str) -> list[str]
 
 
 def expected_answers(
-    format: str, messages: Sequence[Any], placeholders: Collection[str]
+    format: str, messages: Sequence[Any], placeholders: Collection[str], since: int = 0
 ) -> list[tuple[str, str]]:
     """Return (call name, result mark) of pairs that any correct repair must keep together.
 
-    A call owns the first real result of its id behind it and before the next call of that id. Calls
+    Of those, the ones of which a part stands in the message at an index or behind it. A call owns the first real result of its id behind it and before the next call of that id. Calls
     of one id in one turn, calls without a name and ids with a twin that differs in blanks are left out.
     """
     history = events(format, messages)
@@ -340,6 +340,8 @@ def expected_answers(
             if not real and len(places) == 1 and len(results.get(key, ())) == 1:
                 real = _early(history, place, results[key][0])
             if real and not _fits(real[0], history[place]):
+                continue
+            if real and max(real[0].index, history[place].index) < since:
                 continue
             if real and real[0].mark and history[place].name:
                 pairs.append((history[place].name, real[0].mark))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from tests.property.outline import (
     BEDROCK,
     CHAT,
     GEMINI,
+    IDS,
     LANGCHAIN,
     Builder,
     Choices,
@@ -23,6 +25,7 @@ from tests.property.outline import (
 )
 from tests.property.rendering import render
 from toolmend import Policy
+from toolmend.mending.findings import ALL_CAUSES
 from toolmend.mending.policy import OpenCall
 
 
@@ -54,6 +57,8 @@ PROFILES = {
     BEDROCK: ("bedrock-open-weights",),
 }
 USES_CAUSE = PLACEHOLDER[-1]
+WINDOWS = (None, None, None, 1, 2, 3, 5, 8)
+MAY_HAVE_CAUSE = (*IDS, "t6", "srv_1")
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,8 @@ class Sample:
     policy: Policy | None = None
     more: tuple[Any, ...] = ()
     """Messages that are appended later."""
+    causes: Mapping[str, str] = field(default_factory=dict)
+    """Ids of calls and why they have no result, as who ran them knows it."""
 
     def in_flight_ids(self) -> frozenset[str]:
         if self.policy is None:
@@ -90,7 +97,13 @@ def build_policy(choices: Choices, format: str, *, may_use_cause: bool = True) -
         placeholder=placeholder,
         language=pick(choices, ("en", "zh")),
         placeholder_texts=pick(choices, ((), (OWN_PLACEHOLDER,))),
+        text_from_record=chance(choices, 2),
+        window=pick(choices, WINDOWS),
     )
+
+
+def build_causes(choices: Choices) -> dict[str, str]:
+    return {name: pick(choices, ALL_CAUSES) for name in MAY_HAVE_CAUSE if chance(choices, 2)}
 
 
 def build_legal(choices: Choices, format: str) -> Sample:
@@ -110,7 +123,8 @@ def build_damaged(
     policy = build_policy(choices, format) if with_policy else None
     if is_server_side:
         policy = replace(policy or Policy(), server_state=True)
-    return Sample(format, messages, policy)
+    causes = build_causes(choices) if with_policy else {}
+    return Sample(format, messages, policy, causes=causes)
 
 
 def build_growing(choices: Choices, format: str) -> Sample:
@@ -133,7 +147,8 @@ def build_growing(choices: Choices, format: str) -> Sample:
             part.mark = part.mark.replace("-", "-9000").replace("tool_", "tool_9000")
             if format == GEMINI and part.name:
                 part.name = f"fresh_{part.name}"
-    return Sample(format, messages, policy, tuple(render(format, fresh.items)))
+    more = tuple(render(format, fresh.items))
+    return Sample(format, messages, policy, more, {} if policy is None else build_causes(choices))
 
 
 @st.composite

@@ -183,6 +183,7 @@ SHAPES: list[Callable[[str, int], list[Item]]] = [
 POLICIES = {
     "default": Policy(),
     "drop-with-template": Policy(dangling="drop", placeholder="{tool_name}: {cause}"),
+    "window": Policy(window=7),
 }
 
 

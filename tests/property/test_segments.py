@@ -16,10 +16,12 @@ from benchmarks.repair_speed import (
     chat,
     chat_loop,
     gemini,
+    gemini_by_name,
     responses,
 )
 from tests.property.outline import FORMATS
-from tests.property.strategies import seeded
+from tests.property.reading import events
+from tests.property.strategies import patch_even, seeded
 from toolmend import Policy
 from toolmend.formats import FORMATS as WIRES
 from toolmend.mend import _planned, repair
@@ -30,6 +32,8 @@ POLICIES = (
     Policy(),
     Policy(trailing="leave"),
     Policy(orphans="keep"),
+    Policy(dangling="drop"),
+    Policy(dangling=patch_even, trailing="leave"),
     Policy(language="zh", in_flight=lambda call_id: call_id.endswith("3")),
 )
 MAKERS = {
@@ -60,29 +64,43 @@ def agrees(messages: list[Any], format: str, policy: Policy) -> bool:
     return excerpt(messages, wire, policy) is not None
 
 
-@pytest.mark.parametrize("format", FORMATS)
-def test_damaged_histories_one_behind_the_other(format: str) -> None:
-    """Ids, names and texts repeat all over the place."""
+def one_behind_the_other(dice: random.Random, format: str, *, without_ids: bool) -> list[Any]:
+    """Join damaged histories to a long one; ids, names and texts repeat all over the place."""
+    messages: list[Any] = []
+    length = dice.choice((MIN_LENGTH, 80, 140))
+    broken = dice.choice((0.05, 0.2, 0.5))
+    while len(messages) < length:
+        part = seeded(dice.randrange(1_000_000), format, with_policy=False).messages
+        pairing = [event for event in events(format, part) if event.kind in ("call", "result")]
+        if without_ids and any(event.id is not None for event in pairing):
+            continue
+        if dice.random() > broken:
+            part = toolmend.repair(part, format).messages
+        messages += part
+    return messages
+
+
+@pytest.mark.parametrize(
+    ("format", "without_ids"), [*((name, False) for name in FORMATS), ("gemini", True)]
+)
+def test_damaged_histories_one_behind_the_other(format: str, without_ids: bool) -> None:
     divided = 0
     for seed in range(60):
         dice = random.Random(seed)
-        messages: list[Any] = []
-        length = dice.choice((MIN_LENGTH, 80, 140))
-        broken = dice.choice((0.05, 0.2, 0.5))
-        number = 0
-        while len(messages) < length:
-            number += 1
-            part = seeded(seed * 1_000 + number, format, with_policy=False).messages
-            if dice.random() > broken:
-                part = toolmend.repair(part, format).messages
-            messages += part
+        messages = one_behind_the_other(dice, format, without_ids=without_ids)
         divided += agrees(messages, format, dice.choice(POLICIES))
-    assert divided or format == "gemini", "calls without ids go the full way"
+    assert divided or format == "gemini", "some calls with ids and some without go the full way"
+    assert divided > 30 or not without_ids
 
 
 @pytest.mark.parametrize(
     ("format", "make"),
-    [*MAKERS.items(), ("openai-chat", chat_loop), ("anthropic", anthropic_loop)],
+    [
+        *MAKERS.items(),
+        ("openai-chat", chat_loop),
+        ("anthropic", anthropic_loop),
+        ("gemini", gemini_by_name),
+    ],
 )
 def test_long_histories_with_some_damage(format: str, make: Any) -> None:
     divided = 0
@@ -104,14 +122,13 @@ def test_long_histories_with_some_damage(format: str, make: Any) -> None:
 @pytest.mark.parametrize(
     "policy",
     [
-        Policy(dangling="drop"),
         Policy(window=100),
         Policy(server_state=True),
         Policy(profile="mistral"),
         Policy(max_id_len=20),
         Policy(strict_alternation=True),
     ],
-    ids=["drop", "window", "server state", "profile", "short ids", "strict"],
+    ids=["window", "server state", "profile", "short ids", "strict"],
 )
 def test_policies_that_reach_further_go_the_full_way(policy: Policy) -> None:
     assert excerpt(chat(40, {3}), WIRES["openai-chat"], policy) is None

@@ -49,11 +49,12 @@ def test_no_process_repairs_another_way(seed: str) -> None:
 @given(data=st.data())
 def test_what_is_appended_leaves_earlier_output_equal(format: str, data: st.DataObject) -> None:
     sample = data.draw(growing_histories(format))
-    policy = sample.policy or Policy()
-    before = toolmend.repair(sample.messages, format=format, policy=policy)
+    # What slides out of a window stays as it is, so that is promised for whole histories alone.
+    policy = replace(sample.policy or Policy(), window=None)
+    before = toolmend.repair(sample.messages, format, policy, sample.causes)
     assume(_is_complete(format, sample.messages) and _is_complete(format, before.messages))
     grown = [*sample.messages, *sample.more]
-    after = toolmend.repair(grown, format=format, policy=policy)
+    after = toolmend.repair(grown, format, policy, sample.causes)
     if format in JOINED:  # neighbouring messages of one role are one turn, or are joined
         one, two = _blocks(before.messages), _blocks(after.messages)
     else:
@@ -71,14 +72,30 @@ def test_what_slides_out_at_the_head_leaves_later_output_equal(
 ) -> None:
     sample = data.draw(growing_histories(format))
     policy = replace(sample.policy or Policy(), profile=None, strict_alternation=False)
-    alone = toolmend.repair(sample.messages, format=format, policy=policy)
+    alone = toolmend.repair(sample.messages, format, policy, sample.causes)
     assume(not any(finding.kind == "bad_first_turn" for finding in alone.findings))
     head = [*sample.more, sample.more[0]]  # ends with the user, so that no turn is joined
     if format == BEDROCK:
         head.pop()  # users are joined; a head of the assistant is a bad first turn
-    whole = toolmend.repair([*head, *sample.messages], format=format, policy=policy)
+    whole = toolmend.repair([*head, *sample.messages], format, policy, sample.causes)
     assert list(whole.messages[: len(head)]) == head
     assert list(whole.messages[len(head) :]) == list(alone.messages)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@given(data=st.data())
+def test_what_stands_before_a_window_is_of_no_concern(format: str, data: st.DataObject) -> None:
+    sample = data.draw(growing_histories(format))
+    policy = replace(sample.policy or Policy(), profile=None, strict_alternation=False)
+    whole = [*sample.messages, *sample.more]
+    outcome = toolmend.repair(
+        whole, format, replace(policy, window=len(sample.more)), sample.causes
+    )
+    if format == BEDROCK:  # there, neighbours of one role become one
+        last = events(format, sample.messages)[-1:]
+        assume(all(e.role == "assistant" and e.kind != "blank" for e in last))
+    assert outcome.messages is whole
+    assert outcome.findings == ()
 
 
 def _blocks(messages: Sequence[Any]) -> list[tuple[str, Any]]:

@@ -13,7 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 from tests.services.otlp_sink import plain
 
 _VARIABLE = re.compile(r"\$\{([^}]+)\}|\$(\w+)")
-_CONDITION = re.compile(r'^([\w.:]+) (=~|=) (?:"(.*)"|(true))$')
+_CONDITION = re.compile(r'^([\w.:]+) (=~|!=|=) (?:"(.*)"|(true))$')
+_SELECTED = re.compile(r" \| select\((.*)\)$")
 _LABEL_FILTER = re.compile(r"([\w]+)(=~|=|!=)(?:`([^`]*)`|\"([^\"]*)\")")
 
 
@@ -70,11 +71,18 @@ def fill(query, values):
 
 def find_spans(query, spans):
     """Return the spans that a TraceQL spanset filter selects."""
+    query = _SELECTED.sub("", query)
     assert query.startswith("{ ")
     assert query.endswith(" }")
     conditions = [_CONDITION.match(part) for part in query[2:-2].split(" && ")]
     assert all(conditions), query
     return [span for span in spans if all(_holds(condition, span) for condition in conditions)]
+
+
+def selected_in(query):
+    """Return the attributes of spans that a query in TraceQL shows."""
+    found = _SELECTED.search(query)
+    return [name.removeprefix("span.") for name in found[1].split(", ")] if found else []
 
 
 def _holds(condition, span):
@@ -121,6 +129,8 @@ def _passes(each, record):
 
 
 def _is(operator, value, wanted):
+    if operator == "!=":
+        return value is not None and value != wanted
     if operator == "=~":
         return isinstance(value, str) and re.fullmatch(wanted, value) is not None
     return value == wanted

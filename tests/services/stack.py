@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -31,19 +31,36 @@ TROUBLED = Path(__file__).with_name("troubled.py")
 COMPOSE = ROOT / "docker-compose.yml"
 
 VERSION = "1.2.3"
-"""The service.version of the demo."""
+"""The service.version of every application."""
 
 
 @dataclass(frozen=True)
 class Stack:
-    """The running programs, what the demo printed, and what Tempo and Loki would have got."""
+    """The running programs, and what Tempo and Loki would have got.
+
+    Attributes:
+        prometheus: the real one.
+        traces: what was sent to Tempo.
+        logs: what was sent to Loki.
+        endpoint: where applications send to.
+        began: the Unix time when it was ready.
+        ended: the Unix time when its last application had ended.
+        past_ended: the Unix time of the last sample that Prometheus was given before.
+        demo: what the demo printed.
+    """
 
     prometheus: object
     traces: otlp_sink.Sink
     logs: otlp_sink.Sink
-    demo: str
+    endpoint: str
     began: float
-    ended: float
+    ended: float = 0
+    past_ended: float = 0
+    demo: str = ""
+
+    def run(self, script):
+        """Run an application to its end; it is told where to send to."""
+        return _run(str(script), self.endpoint)
 
     def eventually(self, expr, seconds=20.0, accept=bool):
         """Return what an expression finds once it is accepted; else fail with what it is."""
@@ -57,12 +74,22 @@ class Stack:
 
 
 @contextmanager
-def running_stack(folder):
-    """Give Prometheus a past, start all, and run the demo through it to its end."""
+def running_demo(folder):
+    """Give Prometheus a past, start all, and run the demo and the troubled application to their ends."""
     past = folder / "past.txt"
     start, end = write_past(past, time.time())
     backfill(find_promtool(), past, folder / "data")
     backfill_rules(find_promtool(), RULES, folder, start=start + 30 * 60, end=end)
+    with running_stack(folder) as stack:
+        printed = _run("-m", "toolmend", *_demo(stack.endpoint))
+        assert "went to" in printed, printed[-500:]
+        stack.run(TROUBLED)
+        yield replace(stack, demo=printed, ended=time.time(), past_ended=end)
+
+
+@contextmanager
+def running_stack(folder):
+    """Start a Prometheus on whatever the folder holds for it, and a collector that sends to it."""
     with (
         otlp_sink.http_sink() as traces,
         otlp_sink.http_sink() as logs,
@@ -75,17 +102,12 @@ def running_stack(folder):
             "COLLECTOR_LOG_LEVEL": "warn",
         }
         with running_collector(find_collector(), COLLECTOR_CONFIG, folder, backends) as collector:
-            began = time.time()
-            printed = _run("-m", "toolmend", *_demo(collector.endpoints["http/protobuf"]))
-            assert "went to" in printed, printed[-500:]
-            _run(str(TROUBLED), collector.endpoints["http/protobuf"])
             yield Stack(
                 prometheus=prometheus,
                 traces=traces,
                 logs=logs,
-                demo=printed,
-                began=began,
-                ended=time.time(),
+                endpoint=collector.endpoints["http/protobuf"],
+                began=time.time(),
             )
 
 

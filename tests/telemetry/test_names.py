@@ -73,8 +73,62 @@ CONTRACT = [
         ("toolmend.format", "toolmend.outcome"),
         "toolmend_repair_duration_seconds",
     ),
+    (
+        "toolmend.tool_calls.executed",
+        "counter",
+        "{call}",
+        ("gen_ai.tool.name", "toolmend.outcome", "error.type"),
+        "toolmend_tool_calls_executed_total",
+    ),
+    (
+        "gen_ai.execute_tool.duration",
+        "histogram",
+        "s",
+        ("gen_ai.tool.name", "error.type"),
+        "gen_ai_execute_tool_duration_seconds",
+    ),
+    (
+        "toolmend.tool_calls.retried",
+        "counter",
+        "{attempt}",
+        ("gen_ai.tool.name", "error.type"),
+        "toolmend_tool_calls_retried_total",
+    ),
+    (
+        "toolmend.tool_calls.abandoned",
+        "gauge",
+        "{call}",
+        ("gen_ai.tool.name",),
+        "toolmend_tool_calls_abandoned",
+    ),
+    (
+        "toolmend.breaker.state",
+        "gauge",
+        "{breaker}",
+        ("gen_ai.tool.name", "toolmend.state"),
+        "toolmend_breaker_state",
+    ),
+    (
+        "toolmend.breaker.transitions",
+        "counter",
+        "{transition}",
+        ("gen_ai.tool.name", "toolmend.from", "toolmend.to", "toolmend.reason"),
+        "toolmend_breaker_transitions_total",
+    ),
+    (
+        "toolmend.fallbacks",
+        "counter",
+        "{call}",
+        ("gen_ai.tool.name", "toolmend.kind"),
+        "toolmend_fallbacks_total",
+    ),
     ("toolmend.faults", "counter", "{fault}", ("toolmend.where",), "toolmend_faults_total"),
 ]
+# The finest and the coarsest thing each histogram tells apart, in seconds.
+BUCKETS = {
+    "toolmend.repair.duration": (1e-5, 1e-1),
+    "gen_ai.execute_tool.duration": (0.01, 81.92),
+}
 # The GenAI and general conventions that we reuse. A new gen_ai name would be one that we made up.
 CONVENTIONS = {
     "error.type",
@@ -123,12 +177,13 @@ def test_prometheus_label():
     assert names.prometheus_label(names.TOOL) == "gen_ai_tool_name"
 
 
-def test_only_durations_have_buckets_and_they_span_ten_microseconds_to_a_tenth_of_a_second():
+def test_only_durations_have_buckets_and_they_span_what_they_measure():
     with_buckets = [metric for metric in names.METRICS if metric.buckets]
     assert with_buckets == [metric for metric in names.METRICS if metric.kind == "histogram"]
+    assert {metric.name for metric in with_buckets} == set(BUCKETS)
     for metric in with_buckets:
         assert list(metric.buckets) == sorted(set(metric.buckets))
-        assert (metric.buckets[0], metric.buckets[-1]) == (1e-5, 1e-1)
+        assert (metric.buckets[0], metric.buckets[-1]) == BUCKETS[metric.name]
 
 
 def test_every_name_is_a_convention_or_our_own():
@@ -170,9 +225,31 @@ def test_every_name_is_a_convention_or_our_own():
         ),
         pytest.param(
             names.LOG_EVENTS,
-            "tool_calls_mended tool_calls_observed history_rejected toolmend_fault",
+            "tool_calls_mended tool_calls_observed history_rejected toolmend_fault"
+            " tool_call_failed breaker_opened tool_misconfigured",
             id="log event",
         ),
+        pytest.param(
+            names.TOOL_OUTCOMES, "ok degraded failed cancelled abandoned", id="outcome of a tool"
+        ),
+        pytest.param(
+            names.ERROR_TYPES,
+            "invalid_arguments invalid_schema unknown_tool timeout outcome_unknown transient"
+            " rate_limited denied gone permanent invalid_result breaker_open cancelled crashed",
+            id="error type",
+        ),
+        pytest.param(
+            names.BREAKER_STATES,
+            "closed open half_open forced_open disabled",
+            id="state of a breaker",
+        ),
+        pytest.param(
+            names.BREAKER_REASONS,
+            "failures rate denied gone invalid_schema waited probe_failed probe_ok forced"
+            " disabled reset",
+            id="reason of a transition",
+        ),
+        pytest.param(names.FALLBACK_KINDS, "alternative default human", id="kind of a fallback"),
     ],
 )
 def test_closed_sets(values, expected):

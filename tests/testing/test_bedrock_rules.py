@@ -9,6 +9,7 @@ from toolmend.testing import problems
 USER = {"role": "user", "content": [{"text": "hi"}]}
 SAID = {"role": "assistant", "content": [{"text": "x"}]}
 TEXT = {"text": "and"}
+POINT = {"cachePoint": {"type": "default"}}
 THOUGHT = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "S"}}}
 STRANGER = {"role": "reviewer", "content": []}
 
@@ -232,6 +233,8 @@ def test_rule(illegal, expected, legal):
 TAILS = [
     ("two calls", [USER, calls(use("a"), use("b"))], True),
     ("one is answered", [USER, calls(use("a"), use("b")), user(result("b"))], True),
+    ("a mark", [USER, calls(use("a"), use("b")), user(result("b"), POINT)], True),
+    ("a mark alone", [USER, calls(use("a")), user(POINT)], True),
     ("text beside", [USER, calls(use("a")), user(TEXT)], False),
     ("more behind", [USER, calls(use("a"), use("b")), user(result("b")), SAID], False),
     ("a stray behind", [USER, calls(use("a")), user(result("z"))], False),

@@ -45,7 +45,7 @@ class Captured:
                     for point in metric.data.data_points:
                         labels = tuple(
                             sorted(
-                                (SHORT.get(key, key.removeprefix("toolmend.")), value)
+                                (SHORT.get(key, key.rpartition(".")[2]), value)
                                 for key, value in point.attributes.items()
                             )
                         )

@@ -28,6 +28,7 @@ def test_export_writes_what_the_checkout_has(tmp_path):
         "TOOLMEND.md",
         "RUNBOOK.md",
         "boards/toolmend-health.json",
+        "boards/toolmend-runtime.json",
         "rules/toolmend.rules.yml",
     } <= set(written)
     for name, content in written.items():
@@ -152,6 +153,8 @@ def test_check_shows_panel_query_and_value():
             return 200, json.dumps({"data": [f"value-{number}" for number in range(9)]})
         if "count(ALERTS" in parameters["query"]:
             return 400, json.dumps({"error": "cannot count"})
+        if "gen_ai_execute_tool_duration" in parameters["query"]:
+            return vector(({"le": "0.01"}, 0.25), ({"le": "+Inf"}, 12.5))
         if "toolmend_faults_total" in parameters["query"]:
             return vector()
         if "toolmend_dangling_causes_total" in parameters["query"]:
@@ -165,10 +168,11 @@ def test_check_shows_panel_query_and_value():
             before="import os; os.environ['COLUMNS'] = '200'",
         )
 
-    assert ended.returncode == 1, "one query was refused"
+    assert ended.returncode == 1, "a query of each board was refused"
     shown = ended.stdout
     for part in (
         "Toolmend / Tool-call health",
+        "Toolmend / Tool runtime",
         "Patch rate, 15 min",
         "b 1,234,567",
         "c NaN",
@@ -179,10 +183,12 @@ def test_check_shows_panel_query_and_value():
         "value-4",
         "and 4 more",
         "nothing",
+        "half of the calls 12.5 s",
+        "half of the calls 250 ms",
     ):
         assert part in shown
     assert shown.index("unknown 2.5") < shown.index("timeout 1")
-    assert "1 were refused; 2 are for Loki or Tempo and were not asked." in shown
+    assert "2 were refused; 4 are for Loki or Tempo and were not asked." in shown
     queries = [parameters.get("query", "") for _, parameters, _ in seen]
     assert any('job=~"shop/.*"' in query and "[30m]" in query for query in queries)
     assert {headers["x-scope-orgid"] for _, _, headers in seen} == {"one"}

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import pytest
 
@@ -232,7 +233,16 @@ def test_everything_goes_to_the_collector():
     requests = sum(v for (name, _), v in counted.items() if name == names.MODEL_CALLS.name)
     shown = re.search(r"^all +(\d+) +\d+ +\d+ +\d+ +(\d+)", ended.stdout, re.MULTILINE)
     assert (requests, firsts) == tuple(map(int, shown.groups()))
-    assert len(found["traces"]) == requests
+    spans = [arrived.item for arrived in found["traces"]]
+    kinds = Counter(span.name.partition(" ")[0] for span in spans)
+    assert kinds[names.SPAN_MODEL_CALL] == requests
+    executed = sum(v for (name, _), v in counted.items() if name == names.TOOL_CALLS_EXECUTED.name)
+    assert kinds[names.EXECUTE_TOOL] == executed > 0
+    # A mended call leads to the span of the tool that left it open.
+    tool_spans = {span.span_id for span in spans if span.name.startswith(names.EXECUTE_TOOL)}
+    links = {link.span_id for span in spans for link in span.links}
+    assert links
+    assert links <= tool_spans
 
 
 def test_without_the_exporters_it_names_the_extra():

@@ -246,3 +246,27 @@ def test_a_cache_point_stays_with_its_results() -> None:
     mended = toolmend.repair(history, policy=policy).messages
     assert [message["content"] for message in mended[2::2]] == [[answer, POINT], [{"text": "b"}]]
     assert toolmend.repair(mended, policy=policy).messages is mended
+
+
+def test_a_cache_point_in_front_is_no_result() -> None:
+    """Else a host that wants results alone would be told that something stands beside them."""
+    history = [
+        {"role": "user", "content": [POINT, {"text": "go"}]},
+        {"role": "assistant", "content": [POINT]},
+        {"role": "assistant", "content": [{"text": "ok"}]},
+    ]
+    outcome = toolmend.repair(history, policy=Policy(profile="bedrock-open-weights"))
+
+    assert outcome.messages[0] is history[0]
+    assert dict(outcome.counts)["merged_messages"] == 1
+    assert "bridge_messages" not in outcome.counts
+
+
+def test_a_result_stands_behind_all_that_was_said_beside_a_call_that_runs() -> None:
+    hosted = {"type": "mcp_call", "id": "h_1"}
+    result = {"type": "function_call_output", "call_id": "b", "output": "1"}
+    policy = Policy(in_flight=["a"])
+    outcome = toolmend.repair([GO, result, fc("a"), fc("b"), hosted], policy=policy)
+
+    assert list(outcome.messages) == [GO, fc("a"), fc("b"), hosted, result]
+    assert toolmend.repair(outcome.messages, policy=policy).messages is outcome.messages

@@ -184,9 +184,13 @@ def test_every_trouble_and_every_cause_comes_up(whole):
 
     assert {name for name, _ in report.troubles} == set(TROUBLES)
     assert {row.name: {trouble for trouble, _ in row.origins} for row in report.causes} == {
-        "interrupted": {"cancelled", "cut off", "error", "interrupt", "timeout"},
-        "partial_batch": {"cancelled", "error", "interrupt", "timeout"},
+        "timeout": {"timeout"},
+        "tool_error": {"error"},
+        "cancelled": {"cancelled", "interrupt"},
+        # Tools that ended well, and whose results went down with another tool of their batch.
+        "result_lost": {"cancelled", "error", "interrupt", "timeout"},
         "end_of_history": {"crash"},
+        "interrupted": {"cut off"},
         "invalid_arguments": {"cut off"},
     }
 

@@ -11,7 +11,7 @@ from toolmend._demo.events import Event, Mended, Refused
 from toolmend._demo.script import place
 from toolmend._demo.shapes import result_messages, user_message
 from toolmend._demo.tally import listening
-from toolmend._demo.toolbox import ToolFailed, Weather, WorkerDied, run_batch
+from toolmend._demo.toolbox import Weather, WorkerDied, run_batch
 from toolmend.testing import problems
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ class _TurnLostError(Exception):
 
 
 _ENDINGS: Final = (
-    asyncio.TimeoutError,
-    ToolFailed,
+    toolmend.ToolCallFailed,
     StreamBrokeError,
     WorkerDied,
     _TurnLostError,
@@ -163,7 +162,11 @@ class Agent:
         results: dict[str, str] = {}
         try:
             await run_batch(
-                answer.calls, steps.weather, results, stores_each=self._role.stores_each
+                answer.calls,
+                steps.weather,
+                results,
+                thread=self._thread,
+                stores_each=self._role.stores_each,
             )
         except WorkerDied:
             results.clear()

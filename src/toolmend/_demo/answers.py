@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ class Call:
 
     id: str
     name: str
+    arguments: str
+    """As JSON; cut off where a stream broke."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +46,7 @@ def read_chat(answer: Any) -> Answer:
     choices = answer["choices"] if isinstance(answer, dict) else answer.choices
     message = choices[0]["message"] if isinstance(answer, dict) else choices[0].message
     found = as_json(message).get("tool_calls") or []
-    calls = tuple(Call(id=call["id"], name=call["function"]["name"]) for call in found)
+    calls = tuple(map(_chat_call, found))
     return Answer(message=message, calls=calls)
 
 
@@ -52,7 +55,9 @@ def read_message(answer: Any) -> Answer:
     content = answer["content"] if isinstance(answer, dict) else answer.content
     blocks = [as_json(block) for block in content]
     calls = tuple(
-        Call(id=block["id"], name=block["name"]) for block in blocks if block["type"] == "tool_use"
+        Call(id=block["id"], name=block["name"], arguments=json.dumps(block["input"]))
+        for block in blocks
+        if block["type"] == "tool_use"
     )
     return Answer(message={"role": "assistant", "content": content}, calls=calls)
 
@@ -81,9 +86,14 @@ async def collect_chat(stream: AsyncIterator[object], cut_at: str | None) -> Ans
         message["tool_calls"] = calls
     return Answer(
         message=message,
-        calls=tuple(Call(id=call["id"], name=call["function"]["name"]) for call in calls),
+        calls=tuple(map(_chat_call, calls)),
         is_cut=is_cut,
     )
+
+
+def _chat_call(call: dict[str, Any]) -> Call:
+    function = call["function"]
+    return Call(id=call["id"], name=function["name"], arguments=function["arguments"])
 
 
 def _add_part(calls: list[dict[str, Any]], part: dict[str, Any]) -> None:

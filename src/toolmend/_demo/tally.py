@@ -99,6 +99,11 @@ class _Meter(metrics.NoOpMeter):
         counter = self._meter.create_counter(name, unit=unit, description=description)
         return _Counter(self._tally, name, counter)
 
+    def create_observable_gauge(
+        self, name: str, *args: Any, **kwargs: Any
+    ) -> metrics.ObservableGauge:
+        return self._meter.create_observable_gauge(name, *args, **kwargs)
+
     def create_histogram(self, name: str, *args: Any, **kwargs: Any) -> metrics.Histogram:
         return self._meter.create_histogram(name, *args, **kwargs)
 

@@ -1,28 +1,30 @@
-"""The toolbox: the tools, run for real, and what goes wrong with them when the script says so."""
+"""The toolbox: guarded tools, run for real, and what goes wrong with them when the script says so."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import toolmend
+from toolmend import Breaker, Retry
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from toolmend._demo.answers import Call
     from toolmend._demo.phases import Trouble
 
 TIMEOUT_SECONDS: Final = 0.02
-_RESULTS: Final = {
-    "find_room": "3 rooms, from 95 EUR",
-    "pay_card": "paid",
-    "send_mail": "sent",
-    "weather": "21 degrees, clear",
-}
+_RETRY: Final = Retry(max_attempts=2, initial_seconds=0.001, max_seconds=0.001)
+_BREAKER: Final = Breaker(failures=1_000, minimum_calls=1_000, window=1_000)
+"""Never opens: how long it stays open is a matter of the clock, and a run follows its seed alone."""
 
 
-class ToolFailed(Exception):  # noqa: N818 - what an application would call it
-    """A tool raised."""
+class CardRefusedError(Exception):
+    """What the payment service raises."""
 
 
 class WorkerDied(Exception):  # noqa: N818 - no error: nobody is left to see it
@@ -46,43 +48,98 @@ class Weather:
     may_end: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+_at_hand: Final[ContextVar[tuple[Weather, str]]] = ContextVar("toolmend_demo_weather")
+"""What happens to the call that runs, and its id."""
+
+
+async def _work() -> None:
+    """Take as long as the script says, or fail as it says."""
+    weather, call_id = _at_hand.get()
+    if call_id != weather.weak:
+        return
+    if weather.trouble == "error":
+        raise CardRefusedError
+    if weather.trouble != "crash":
+        weather.is_hanging.set()
+        await weather.may_end.wait()
+
+
+@toolmend.tool_call(effect="read", retry=_RETRY, breaker=_BREAKER)
+async def find_room(city: str) -> str:  # noqa: ARG001 - a tool of a demo
+    """Find a free hotel room in a city."""
+    await _work()
+    return "3 rooms, from 95 EUR"
+
+
+@toolmend.tool_call(retry=_RETRY, breaker=_BREAKER)
+async def pay_card(amount_eur: int) -> str:  # noqa: ARG001 - a tool of a demo
+    """Charge the card of the customer."""
+    await _work()
+    return "paid"
+
+
+@toolmend.tool_call(retry=_RETRY, breaker=_BREAKER)
+async def send_mail(to: str, subject: str) -> str:  # noqa: ARG001 - a tool of a demo
+    """Send an email."""
+    await _work()
+    return "sent"
+
+
+@toolmend.tool_call(effect="read", retry=_RETRY, breaker=_BREAKER)
+async def weather(city: str) -> str:  # noqa: ARG001 - a tool of a demo
+    """Look up the weather of a city."""
+    await _work()
+    return "21 degrees, clear"
+
+
+_TOOLS: Final[Mapping[str, Callable[..., Any]]] = {
+    "find_room": find_room,
+    "pay_card": pay_card,
+    "send_mail": send_mail,
+    "weather": weather,
+}
+
+
 async def run_batch(
-    calls: Sequence[Call], weather: Weather, results: dict[str, str], *, stores_each: bool
+    calls: Sequence[Call],
+    weather: Weather,
+    results: dict[str, str],
+    *,
+    thread: str,
+    stores_each: bool,
 ) -> None:
-    """Run all calls of a batch at once.
+    """Run all calls of a batch at once, as applications do that forget about failures.
 
     Args:
         calls: what the model asked for.
         weather: what happens to them.
         results: gets the results by call id: each when it is there, or all at the end.
+        thread: id of the conversation.
         stores_each: which of the two.
 
     Raises:
-        asyncio.TimeoutError: a tool did not answer in time.
-        ToolFailed: a tool raised.
+        toolmend.ToolCallFailed: a tool raised, or did not answer in time.
         WorkerDied: the process died.
         asyncio.CancelledError: the run was cancelled.
     """
+    is_dying = weather.trouble == "crash" and weather.weak in {call.id for call in calls}
 
     async def run_one(call: Call) -> str:
         # Without the time limit an interrupted call could not outlive the user's patience.
         limit = TIMEOUT_SECONDS if weather.trouble == "timeout" else None
-        result = await asyncio.wait_for(_run_tool(call, weather), limit)
+        _at_hand.set((weather, call.id))  # of this task alone
+        with toolmend.tool_context(
+            # What a process remembers of its calls dies with it.
+            call_id=None if is_dying else call.id,
+            thread=thread,
+            deadline_seconds=limit,
+        ):
+            result: str = await _TOOLS[call.name](**json.loads(call.arguments))
         if stores_each:
             results[call.id] = result
         return result
 
     done = await asyncio.gather(*map(run_one, calls))
-    if weather.trouble == "crash" and weather.weak in {call.id for call in calls}:
+    if is_dying:
         raise WorkerDied
     results.update(zip((call.id for call in calls), done, strict=True))
-
-
-async def _run_tool(call: Call, weather: Weather) -> str:
-    if call.id == weather.weak:
-        if weather.trouble == "error":
-            raise ToolFailed(call.name)
-        if weather.trouble != "crash":
-            weather.is_hanging.set()
-            await weather.may_end.wait()
-    return _RESULTS[call.name]

@@ -106,7 +106,7 @@ def _number(value: float, unit: str) -> str:
     if unit == "percentunit":
         return f"{value:.1%}"
     if unit == "s":
-        return f"{value * 1000:,.3g} ms"
+        return f"{value:,.3g} s" if value >= 1 else f"{value * 1000:,.3g} ms"
     if unit == "reqps":
         return f"{value:,.3g} per second"
     return f"{value:,.0f}" if value == round(value) else f"{value:,.1f}"

@@ -26,6 +26,7 @@ class Arguments:
         signature: of the tool's function.
         schema: JSON Schema of the arguments; derived from the signature if None.
         prepare: cleans arguments before they are judged.
+        derives: without a schema, one is derived; else somebody else judges them.
     """
 
     def __init__(
@@ -33,10 +34,13 @@ class Arguments:
         signature: Signature,
         schema: Mapping[str, object] | None = None,
         prepare: PrepareArguments | None = None,
+        *,
+        derives: bool = True,
     ) -> None:
         self.signature = signature
         self._given = schema
         self._prepare = prepare
+        self._is_judge = derives or schema is not None
         self._lock = threading.Lock()
         self._schema: Schema | SchemaError | None = None
 
@@ -80,9 +84,12 @@ class Arguments:
         Raises:
             AttemptFailed: they are not as the tool's schema and types want them, or it is broken.
         """
-        _bound(values)
+        if self._is_judge:
+            _bound(values)
         if self._prepare is not None:
             values = self._prepared(self._prepare, values)
+        if not self._is_judge:
+            return values
         schema = self._compiled()
         try:
             found = schema.problems(values)

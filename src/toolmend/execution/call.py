@@ -18,6 +18,7 @@ from toolmend.execution.context import CallFrame, ToolContext, current_frame
 from toolmend.execution.ended import Ended, FallbackKind
 from toolmend.execution.error_types import MEANINGS
 from toolmend.execution.failures import AttemptFailed, Failure, ToolCallFailed
+from toolmend.execution.guard import is_async
 from toolmend.execution.results import text_of_result
 from toolmend.telemetry.baggage import thread_from_baggage
 from toolmend.telemetry.faults import guard as fault_guard
@@ -46,10 +47,18 @@ class Call:
     Args:
         guard: of the tool.
         outer: the call that this one answers for as its alternative; None for a call of its own.
+        function: what is run, if not the guard's own.
     """
 
-    def __init__(self, guard: Guard, outer: Call | None = None) -> None:
+    def __init__(
+        self,
+        guard: Guard,
+        outer: Call | None = None,
+        function: Callable[..., Any] | None = None,
+    ) -> None:
         self.guard = guard
+        self._function = guard.function if function is None else function
+        self.is_async = guard.is_async if function is None else is_async(function)
         self.frame: CallFrame = current_frame.get() if outer is None else outer.frame.inner()
         self.thread = thread_of_call()
         self._outer = outer
@@ -129,7 +138,7 @@ class Call:
         first, rest = signature.positional(values)
         if signature.context_parameter is not None:
             rest[signature.context_parameter] = self._context(values)
-        return partial(self.guard.function, *owner, *first, **rest)
+        return partial(self._function, *owner, *first, **rest)
 
     def abandon(self, running: Any) -> None:
         """Note that an attempt was given up and goes on."""

@@ -6,6 +6,7 @@ knows better gives ``classify=`` to the tool.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -109,6 +110,7 @@ BY_CLASS: Final[Mapping[str, Rule]] = {
     "psycopg.DataError": ABOUT_THIS,
     "psycopg.IntegrityError": ABOUT_THIS,
     "psycopg.ProgrammingError": ABOUT_THIS,
+    "langgraph.ToolInvocationError": Rule("invalid_arguments", may_have_run=False),
     "langchain_core.ToolException": ABOUT_THIS,
     "pydantic_ai.ModelRetry": ABOUT_THIS,
     # Nobody gets through.
@@ -173,7 +175,14 @@ def classify(error: Exception) -> Failure:
 
 def is_control_flow(error: BaseException) -> bool:
     """Tell whether an exception steers a framework."""
-    return any(name in CONTROL_FLOW for name in _names(error))
+    return any(name in CONTROL_FLOW for name in _names(error)) or _is_invalid_resume(error)
+
+
+def _is_invalid_resume(error: BaseException) -> bool:
+    """Tell whether LangGraph refused the answer to an interrupt, so that it can be answered again."""
+    langgraph = sys.modules.get("langgraph.errors")
+    told: Callable[[BaseException], bool] | None = getattr(langgraph, "is_invalid_resume", None)
+    return told is not None and told(error)
 
 
 def _with_causes(error: BaseException) -> Iterator[BaseException]:
@@ -286,7 +295,7 @@ def _failure(rule: Rule, error: Exception, retry_after: float | None = None) -> 
         may_have_run=rule.may_have_run,
         retry_after_seconds=retry_after,
         message=message_of(getattr(error, "orig", None) or error)
-        if rule.error_type == "permanent"
+        if rule.error_type in ("permanent", "invalid_arguments")
         else "",
         exception=error,
     )

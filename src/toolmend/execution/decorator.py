@@ -124,6 +124,4 @@ def breaker_of(tool: Callable[..., Any]) -> CircuitBreaker:
     guard = guard_of(tool)
     if guard is None:
         raise TypeError("breaker_of takes a function under toolmend.tool_call")
-    if guard.breaker is None:
-        raise TypeError(f"{guard.tool_name} has no breaker: it is under tool_call(breaker=None)")
-    return guard.breaker
+    return guard.own_breaker()

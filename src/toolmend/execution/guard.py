@@ -35,24 +35,31 @@ class Guard:
     """One guarded tool: its function, its breaker, its workers.
 
     Args:
-        function: the tool.
+        function: the tool; None where every call brings its own, which takes its arguments by name and
+            has them judged by nobody here but a schema that is given.
         options: how it is guarded.
 
     Raises:
         PolicyError: settings that do not fit the tool.
     """
 
-    def __init__(self, function: Callable[..., Any], options: ToolOptions) -> None:
+    def __init__(self, function: Callable[..., Any] | None, options: ToolOptions) -> None:
+        is_brought = function is None
+        if function is None:
+            function = _brought
         self.function = function
         self.options = options
         self.tool_name: str = options.name or _name(function)
-        self.is_async = _is_coroutine_function(function)
+        self.is_async = is_async(function)
         if _is(inspect.isgeneratorfunction, function) or _is(inspect.isasyncgenfunction, function):
             raise PolicyError(f"{self.tool_name} yields; a tool returns its result as a whole")
         self.is_retry_safe = options.effect in RETRY_SAFE
         self.signature = Signature(function)
         self.arguments = Arguments(
-            self.signature, options.arguments_schema, options.prepare_arguments
+            self.signature,
+            options.arguments_schema,
+            options.prepare_arguments,
+            derives=not is_brought,
         )
         self.breaker = (
             None
@@ -72,6 +79,16 @@ class Guard:
     def description(self) -> str:
         """What the tool says of itself."""
         return inspect.getdoc(self.function) or ""
+
+    def own_breaker(self) -> CircuitBreaker:
+        """Return the breaker.
+
+        Raises:
+            TypeError: there is none.
+        """
+        if self.breaker is None:
+            raise TypeError(f"{self.tool_name} has no breaker: its settings say breaker=None")
+        return self.breaker
 
     def breaker_state(self) -> str | None:
         """Return the state of the breaker, None when there is none."""
@@ -189,13 +206,23 @@ def guard_of(tool: object) -> Guard | None:
     return found if isinstance(found, Guard) else None
 
 
+def is_async(function: object) -> bool:
+    """Tell whether a function returns an awaitable."""
+    return _is(inspect.iscoroutinefunction, function)
+
+
+async def _brought(**arguments: Any) -> Any:
+    """Stand in for the functions that calls bring. Async, so that their fallbacks may be."""
+    raise NotImplementedError(arguments)
+
+
 def _name(function: object) -> str:
     name = getattr(function, "__name__", None)
     return name if isinstance(name, str) else type(function).__name__
 
 
 def _alternative(guard: Guard, fallback: Fallback | None) -> Guard | None:
-    if fallback is not None and not guard.is_async and _is_coroutine_function(fallback.human):
+    if fallback is not None and not guard.is_async and is_async(fallback.human):
         raise PolicyError(f"{guard.tool_name} is sync, so Fallback(human=…) must be; it is async")
     if fallback is None or fallback.tool is None:
         return None
@@ -215,16 +242,9 @@ def _is(kind: Callable[[object], bool], function: object) -> bool:
     return kind(function) or kind(getattr(function, "__call__", None))  # noqa: B004 - looked at, not called
 
 
-def _is_coroutine_function(function: object) -> bool:
-    return _is(inspect.iscoroutinefunction, function)
-
-
 def _failure_of(said: str, error: Exception) -> Failure:
     if said not in names.ERROR_TYPES:
         raise PolicyError(f"classify returned {said!r}; use one of {', '.join(names.ERROR_TYPES)}")
     known: ErrorType = said  # type: ignore[assignment]  # one of the closed set
-    return Failure(
-        error_type=known,
-        message=message_of(error) if known == "permanent" else "",
-        exception=error,
-    )
+    told = message_of(error) if known == "permanent" else ""
+    return Failure(error_type=known, message=told, exception=error)

@@ -72,6 +72,8 @@ def conduct(
     given: Callable[[], Values],
     owner: tuple[Any, ...] = (),
     outer: Call | None = None,
+    *,
+    function: Callable[..., Any] | None = None,
 ) -> Steps:
     """Yield the steps of a call, and return how it ended.
 
@@ -80,8 +82,10 @@ def conduct(
         given: returns the arguments by name, or raises ``AttemptFailed``.
         owner: the instance or class of a method.
         outer: the call that this one answers for; it uses no fallback then.
+        function: what is run under the guard, if not its own; it may raise ``AttemptFailed`` where it
+            knows better than a classifier.
     """
-    call = Call(guard, outer)
+    call = Call(guard, outer, function)
     try:
         values: Values = {}
         try:
@@ -147,7 +151,7 @@ def _attempt(call: Call, owner: tuple[Any, ...], values: Values) -> Generator[An
         limit = call.limit_seconds()
         call.begin_attempt()
         try:
-            value = yield Run(call, call.bound(owner, values), limit, call.guard.is_async)
+            value = yield Run(call, call.bound(owner, values), limit, call.is_async)
         except Exception as error:
             if is_control_flow(error):
                 raise
@@ -174,6 +178,8 @@ def _attempt(call: Call, owner: tuple[Any, ...], values: Values) -> Generator[An
 
 
 def _failure_of(call: Call, error: Exception) -> Failure:
+    if isinstance(error, AttemptFailed):
+        return error.failure
     if isinstance(error, AttemptTimedOutError):
         return call.timed_out()
     if isinstance(error, WorkersBusyError):
@@ -237,7 +243,7 @@ def _ask_human(call: Call, failure: Failure, values: Values) -> Generator[Any, A
     )
     try:
         ask = partial(fallback.human, escalation)
-        ticket = yield Run(call, ask, None, call.guard.is_async, is_tool=False)
+        ticket = yield Run(call, ask, None, call.is_async, is_tool=False)
         return None if ticket is None else str(ticket)
     except Exception as error:  # noqa: BLE001 - the application's own code
         report_fault("tool", error)

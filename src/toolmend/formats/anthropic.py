@@ -114,7 +114,8 @@ def _named_callers(messages: Sequence[object]) -> frozenset[str]:
         if not isinstance(content, list | tuple):
             continue
         for block in content:
-            if get(block, "type") == "tool_use":
+            kind = block.get("type") if type(block) is dict else get(block, "type")
+            if kind == "tool_use":
                 caller = get(get(block, "caller"), "tool_id")
                 if isinstance(caller, str):
                     callers.add(caller)
@@ -122,7 +123,8 @@ def _named_callers(messages: Sequence[object]) -> frozenset[str]:
 
 
 def _is_reasoning(block: object) -> bool:
-    return kind_of(block) in REASONING
+    kind = block.get("type") if type(block) is dict else get(block, "type")
+    return isinstance(kind, str) and kind in REASONING
 
 
 def _allow_empty_end(transcript: Transcript, messages: Sequence[object]) -> None:
@@ -154,7 +156,9 @@ def _read_blocks(
     parts: list[Part] = []
     is_assistant = role == "assistant"
     for slot, block in enumerate(content):
-        if block is None or isinstance(block, str | int | float | list | tuple):
+        if type(block) is not dict and (
+            block is None or isinstance(block, str | int | float | list | tuple)
+        ):
             raise malformed(NAME, index, f"has no block at content[{slot}]", "make it a block")
         kind = kind_of(block)
         if kind == "tool_result" or is_server_result(kind):
@@ -218,7 +222,7 @@ def calls_of(message: object) -> list[CallFacts] | None:
         return []
     calls: list[CallFacts] = []
     for block in content:
-        kind = get(block, "type")
+        kind = block.get("type") if type(block) is dict else get(block, "type")
         if kind == "tool_use" or kind in SERVER_CALLS:
             calls.append(CallFacts(get(block, "name"), get(block, "id"), get(block, "input")))
     return calls
@@ -231,9 +235,13 @@ def begins(message: object) -> bool:
     content = get(message, "content")
     if isinstance(content, str):
         return True
-    return isinstance(content, list | tuple) and not any(
-        kind == "tool_result" or is_server_result(kind) for kind in map(kind_of, content)
-    )
+    if not isinstance(content, list | tuple):
+        return False
+    for block in content:
+        kind = block.get("type") if type(block) is dict else get(block, "type")
+        if kind == "tool_result" or is_server_result(kind):
+            return False
+    return True
 
 
 def write(messages: Sequence[object], plan: Plan, slot: Slot) -> object:

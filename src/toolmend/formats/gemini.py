@@ -120,13 +120,11 @@ def _legal_calls(parts: Sequence[object]) -> Sequence[object] | None:
             if response_in(part) is not None:
                 return None
             continue
-        name = get(call, "name")
+        name, arguments, call_id = _facts_of(call)
         if type(name) is not str or not name.strip():
             return None
-        arguments = get(call, ARGS)
         if not (type(arguments) is dict or arguments is None or isinstance(arguments, Mapping)):
             return None
-        call_id = get(call, "id")
         if call_id is not None:
             if type(call_id) is not str or not call_id or call_id.isspace():
                 return None
@@ -143,17 +141,22 @@ def _legal_calls(parts: Sequence[object]) -> Sequence[object] | None:
     return _NONE if calls is None else calls
 
 
+def _facts_of(call: object) -> tuple[object, object, object]:
+    """Return the name, the arguments and the id of a call."""
+    if type(call) is dict:
+        return call.get("name"), call.get(ARGS), call.get("id")
+    return get(call, "name"), get(call, ARGS), get(call, "id")
+
+
 def _are_answers(parts: Sequence[object], calls: Sequence[object]) -> bool:
     """Tell whether a content answers the calls right before it, each once, as it has to."""
     if len(calls) == len(parts) == 1:
         call, answer = calls[0], response_in(parts[0])
-        call_id = get(call, "id")
-        if call_id is not None:
-            return (
-                get(answer, "id") == call_id
-                and get(answer, "name") == get(call, "name")
-                and _is_object(answer)
-            )
+        return (
+            get(answer, "id") == get(call, "id")
+            and get(answer, "name") == get(call, "name")
+            and _is_object(answer)
+        )
     responses = [response for part in parts if (response := response_in(part)) is not None]
     if len(responses) != len(calls):
         return False
@@ -269,11 +272,12 @@ def calls_of(message: object) -> list[CallFacts] | None:
             return None
         return [CallFacts(get(alone, "name"), usable_id(get(alone, "id")), get(alone, ARGS))]
     parts = get(message, "parts")
-    calls = [call_in(part) for part in parts] if isinstance(parts, list | tuple) else []
+    if not isinstance(parts, list | tuple):
+        return []
     return [
         CallFacts(get(call, "name"), usable_id(get(call, "id")), get(call, ARGS))
-        for call in calls
-        if call is not None
+        for part in parts
+        if (call := call_in(part)) is not None
     ]
 
 
@@ -283,7 +287,7 @@ def begins(message: object) -> bool:
     return (
         get(message, "role") == "user"
         and isinstance(parts, list | tuple)
-        and not any(response_in(part) is not None for part in parts)
+        and not _has_responses(parts)
     )
 
 

@@ -32,6 +32,8 @@ def field(part: object, name: str, like: str = "") -> str:
 
 def has_parts(item: object) -> bool:
     """Tell whether an item of a list is a content, and not a part that stands alone."""
+    if type(item) is dict:
+        return "parts" in item
     return "parts" in item if isinstance(item, Mapping) else hasattr(item, "parts")
 
 

@@ -125,14 +125,19 @@ def cut_turns(draft: Draft) -> None:
     for turn in draft.turns():
         if len(turn.messages) == 1 or not turn.calls:
             continue
-        if any(
-            call.number not in draft.made and draft.result_of(call) is None for call in turn.calls
-        ):
+        if _has_open_calls(draft, turn):
             continue  # a call that still runs has to stay in the last turn
         last_call = turn.calls[-1].message
         placed, anchor = _in_place(draft, turn)
         if anchor is None and last_call != turn.messages[-1] and _arriving(draft, turn, placed):
             draft.cuts.add(last_call)
+
+
+def _has_open_calls(draft: Draft, turn: Turn) -> bool:
+    """Tell whether a call of a turn is left without a result."""
+    return any(
+        call.number not in draft.made and draft.result_of(call) is None for call in turn.calls
+    )
 
 
 def _in_place(draft: Draft, turn: Turn) -> tuple[set[int], tuple[int, int] | None]:
@@ -187,8 +192,10 @@ def _gather(draft: Draft, turn: Turn, arrivals: _Arrivals) -> None:
     if not arriving:
         return
     if draft.rules.results_anywhere:
-        # Behind the last call of the run: calls that share one reasoning stay together.
-        arrivals.behind_message[turn.calls[-1].message] = [[part] for part in arriving]
+        # Behind the last call of the run: calls that share one reasoning stay together. Where one of
+        # them still runs, behind all that the model said: it is to stay in the last turn.
+        last = turn.messages[-1] if _has_open_calls(draft, turn) else turn.calls[-1].message
+        arrivals.behind_message[last] = [[part] for part in arriving]
     elif not draft.rules.patch_result_turns:
         behind = anchor[0] if anchor is not None else turn.messages[-1]
         arrivals.behind_message[behind] = [[part] for part in arriving]

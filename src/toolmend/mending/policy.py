@@ -48,7 +48,8 @@ class Policy:
         text_from_record: whether a cause that is known from elsewhere (``causes=``) enters the text too;
             then the text depends on more than the history.
         window: only so many messages at the end are looked at, the others pass untouched; more where
-            the cut would divide calls from their results. None: all.
+            the cut would divide calls from their results, or where messages leave and others come
+            into sight. None: all.
         profile: a host with rules of its own: ``"mistral"``, ``"deepseek-thinking"``,
             ``"dashscope"``, ``"bedrock-open-weights"``.
         max_id_len: longer ids are replaced by shorter ones, call and result alike. None: no limit.

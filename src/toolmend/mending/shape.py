@@ -47,9 +47,10 @@ def _groups(draft: Draft, slots: list[Slot]) -> list[list[Slot]]:
     """Return the messages in groups, each of which becomes one."""
     groups: list[list[Slot]] = []
     end: int | None = None  # the last message of the input in the last group
-    for slot in slots:
+    leads = _before_results(draft, slots)
+    for index, slot in enumerate(slots):
         stood = _stood(slot)
-        if groups and _are_one(draft, groups[-1], end, slot):
+        if groups and _are_one(draft, groups[-1], end, slot, leads=index in leads):
             groups[-1].append(slot)
             end = end if stood is None else stood
         else:
@@ -69,13 +70,31 @@ def _groups(draft: Draft, slots: list[Slot]) -> list[list[Slot]]:
     ]
 
 
-def _are_one(draft: Draft, group: Sequence[Slot], end: int | None, slot: Slot) -> bool:
+def _before_results(draft: Draft, slots: Sequence[Slot]) -> set[int]:
+    """Return the places of messages with more results behind them before the model speaks."""
+    if draft.policy.profile != "bedrock-open-weights":
+        return set()
+    found: set[int] = set()
+    has_results = False
+    for index in range(len(slots) - 1, -1, -1):
+        if slots[index].role != "user":
+            has_results = False
+        elif has_results:
+            found.add(index)
+        else:
+            has_results = _has_results(draft, slots[index])
+    return found
+
+
+def _are_one(
+    draft: Draft, group: Sequence[Slot], end: int | None, slot: Slot, *, leads: bool
+) -> bool:
     first = group[0]
     if first.role != slot.role or slot.role not in ("user", "assistant"):
         return False
     has_more = _has_results(draft, slot)
     if draft.rules.alternates:
-        is_apart = draft.policy.profile == "bedrock-open-weights" and not has_more
+        is_apart = draft.policy.profile == "bedrock-open-weights" and not (has_more or leads)
         return not (is_apart and _has_only_results(draft, group[-1]))
     if draft.rules.results_alone and slot.role == "assistant":
         return True
@@ -208,9 +227,11 @@ def _divide_results(draft: Draft, slots: list[Slot]) -> list[Slot]:
     for slot in slots:
         results: list[NewPart] = []
         others: list[NewPart] = []
-        place = results
-        for part in _parts(draft, slot):
-            if not is_mark(part):  # a mark stays behind what it stands behind
+        parts = _parts(draft, slot)
+        leads = next((part for part in parts if not is_mark(part)), None)
+        place = results if isinstance(leads, Result | Placeholder) else others
+        for part in parts:
+            if not is_mark(part):  # a mark stays behind what it stands behind, or in front of all
                 place = results if isinstance(part, Result | Placeholder) else others
             place.append(part)
         pieces = [slot]
@@ -259,9 +280,8 @@ def _has_calls(draft: Draft, slot: Slot) -> bool:
 
 
 def _has_only_results(draft: Draft, slot: Slot) -> bool:
-    parts = _parts(draft, slot)
-    return bool(parts) and all(
-        isinstance(part, Result | Placeholder) or is_mark(part) for part in parts
+    return _has_results(draft, slot) and all(
+        isinstance(part, Result | Placeholder) or is_mark(part) for part in _parts(draft, slot)
     )
 
 

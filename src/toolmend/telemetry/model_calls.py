@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from opentelemetry.util.types import AttributeValue
 
     from toolmend.mending.findings import Finding
+    from toolmend.settings import Spans
 
 _MAX_EVENTS: Final = 32
 _MAX_LINKS: Final = 32
@@ -32,10 +33,12 @@ class ModelCallReport:
 
     Args:
         facts: filled in by the layers until ``count`` is called.
+        spans: which calls get a span; as the operator set it if None.
     """
 
-    def __init__(self, facts: ModelCallFacts) -> None:
+    def __init__(self, facts: ModelCallFacts, spans: Spans | None = None) -> None:
         self.facts = facts
+        self._spans: Spans = spans or settings().spans
         self._span: trace.Span | None = None
         self._parent = context.get_current()
         self._is_silent = is_suppressed()
@@ -45,10 +48,9 @@ class ModelCallReport:
 
     def start(self) -> None:
         """Begin the span where one is wanted from the start."""
-        wanted = settings().spans
-        if self._is_silent or wanted == "never":
+        if self._is_silent or self._spans == "never":
             return
-        if wanted == "always" or self.facts.outcome in MENDED_OUTCOMES:
+        if self._spans == "always" or self.facts.outcome in MENDED_OUTCOMES:
             with guard("telemetry"):
                 self._span = self._new_span()
 
@@ -75,7 +77,7 @@ class ModelCallReport:
                 self._reject()
         with guard("telemetry"):
             is_notable = is_rejected or self.facts.outcome in MENDED_OUTCOMES
-            if self._span is None and is_notable and settings().spans == "repairs":
+            if self._span is None and is_notable and self._spans == "repairs":
                 self._span = self._new_span()
             if self._span is not None:
                 self._end_span(self._span, error, is_rejected=is_rejected)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from opentelemetry import context, metrics, trace
 
+from toolmend._call_ends import call_ends
 from toolmend.settings import settings
 from toolmend.telemetry import names
 from toolmend.telemetry.gauges import reader
@@ -198,6 +199,7 @@ def using(
     memory = Memory(thread_limit)
     made = Signals(tracer_provider, Instruments(meter_provider, memory.labels), memory)
     _Process.override = made
+    call_ends.clear()
     try:
         yield made
     finally:

@@ -122,9 +122,7 @@ def _judge_pairs(
         open_calls[call_id] += 1
 
     behind: list[Problem] = []
-    is_tail = is_end and (
-        following is None or len(following.results) == len(following.blocks or ()) > 0
-    )
+    is_tail = is_end and (following is None or _holds_results_alone(following))
     for block in () if following is None else following.results:
         assert following is not None
         call_id = id_of(block.result)
@@ -139,6 +137,12 @@ def _judge_pairs(
     if dangling := allowance.forbidden(open_calls, is_tail=is_tail):
         yield bedrock_problems.dangling(message.index, dangling)
     yield from behind
+
+
+def _holds_results_alone(message: Message) -> bool:
+    """Tell whether a message says nothing beside results; a cache point says nothing."""
+    said = [block for block in message.blocks or () if "cachePoint" not in (block.fields or {})]
+    return bool(message.blocks) and len(message.results) == len(said)
 
 
 def _judge_strays(message: Message, allowance: Allowance) -> Iterator[Problem]:

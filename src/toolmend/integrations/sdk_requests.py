@@ -1,0 +1,208 @@
+"""SDK requests: the one method of a client through which every model call goes, mended on its way."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
+
+from toolmend._model_call import decorate
+from toolmend._prepared import Options
+from toolmend.errors import PolicyError
+from toolmend.mending.policy import DEFAULT_POLICY, Policy
+from toolmend.settings import Spans, ThreadLabel
+from toolmend.telemetry.faults import guard
+
+if TYPE_CHECKING:
+    from toolmend._run import OnRepair
+
+Send = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One kind of request.
+
+    Attributes:
+        key: name of the history in the body.
+        format: its wire format.
+        is_counted: whether it asks a model; what only counts tokens is mended and counted nowhere.
+    """
+
+    key: str
+    format: str
+    is_counted: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instrumentation:
+    """How requests are mended.
+
+    Attributes:
+        policy: what to do about faults.
+        spans: which calls get a span; as the operator set it if None.
+        thread_label: ids of conversations in telemetry as they are, or hashed.
+        on_repair: called with each ``Repair``.
+    """
+
+    policy: Policy = DEFAULT_POLICY
+    spans: Spans | None = None
+    thread_label: ThreadLabel | None = None
+    on_repair: OnRepair | None = None
+    _senders: dict[tuple[str, Endpoint, bool], Send] = field(default_factory=dict, repr=False)
+
+    def sender(self, provider: str, endpoint: Endpoint, *, is_async: bool) -> Send:
+        """Return the function that mends and sends requests of one kind."""
+        key = (provider, endpoint, is_async)
+        found = self._senders.get(key)
+        if found is None:
+            found = self._senders[key] = self._make(provider, endpoint, is_async=is_async)
+        return found
+
+    def _make(self, provider: str, endpoint: Endpoint, *, is_async: bool) -> Send:
+        options = Options(
+            messages="messages",
+            model=None,
+            provider=provider,
+            thread=None,
+            thread_label=self.thread_label,
+            format=endpoint.format,
+            policy=self.policy,
+            on_repair=self.on_repair,
+            spans=self.spans,
+        )
+        made: Send = decorate(options, _senders(endpoint)[is_async])
+        return made
+
+
+def checked_instrumentation(
+    *,
+    policy: Policy | None,
+    spans: Spans | None,
+    thread_label: ThreadLabel | None,
+    on_repair: OnRepair | None,
+) -> Instrumentation:
+    """Return options that can work.
+
+    Raises:
+        PolicyError: one cannot.
+    """
+    if policy is not None and not isinstance(policy, Policy):
+        raise PolicyError(f"policy must be a toolmend.Policy; got {type(policy).__name__}")
+    if spans not in (None, *get_args(Spans)):
+        raise PolicyError(f"spans is one of {', '.join(get_args(Spans))}; got {spans!r}")
+    if thread_label not in (None, *get_args(ThreadLabel)):
+        raise PolicyError(f"thread_label must be 'raw' or 'hash'; got {thread_label!r}")
+    return Instrumentation(
+        policy=policy or DEFAULT_POLICY,
+        spans=spans,
+        thread_label=thread_label,
+        on_repair=on_repair,
+    )
+
+
+def _senders(endpoint: Endpoint) -> tuple[Send, Send]:
+    """Return the sync and the async function that send a request with its history, maybe another one."""
+
+    def send(messages: Any, send_with: Send, **_: Any) -> Any:
+        return send_with(messages)
+
+    async def send_async(messages: Any, send_with: Send, **_: Any) -> Any:
+        return await send_with(messages)
+
+    if not endpoint.is_counted:
+        for function in (send, send_async):
+            function.__qualname__ = function.__name__ = "count_tokens"
+    return send, send_async
+
+
+_FACTS: Final = ("model", "previous_response_id", "conversation", "thread")
+"""What the body of a request says that is not the history."""
+
+
+class SdkCall(NamedTuple):
+    """One call of a client's ``request(cast_to, options, *, stream, stream_cls)``."""
+
+    send: Send
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def options(self) -> Any:
+        """Return the options: path, body and what is merged into it."""
+        return self.kwargs.get("options", self.args[1] if len(self.args) > 1 else None)
+
+    def go(self) -> Any:
+        """Send it as it is."""
+        return self.send(*self.args, **self.kwargs)
+
+    def go_with(self, options: Any) -> Any:
+        """Send it with other options."""
+        if "options" in self.kwargs:
+            return self.send(*self.args, **{**self.kwargs, "options": options})
+        return self.send(self.args[0], options, *self.args[2:], **self.kwargs)
+
+
+def send_mended(
+    call: SdkCall,
+    instrumentation: Instrumentation,
+    endpoints: Mapping[str, Endpoint],
+    provider: str,
+) -> Any:
+    """Send a request, its history mended; what is no model call is sent as it is.
+
+    Args:
+        call: the request.
+        instrumentation: how.
+        endpoints: the model calls, by path.
+        provider: name of the provider, as OpenTelemetry's GenAI conventions have it.
+    """
+    mended: Callable[[], Any] | None = None
+    with guard("recognise"):
+        mended = _prepared(call, instrumentation, endpoints, provider)
+    return call.go() if mended is None else mended()
+
+
+def _prepared(
+    call: SdkCall,
+    instrumentation: Instrumentation,
+    endpoints: Mapping[str, Endpoint],
+    provider: str,
+) -> Callable[[], Any] | None:
+    options = call.options()
+    endpoint = endpoints.get(_path(getattr(options, "url", None)))
+    if endpoint is None:
+        return None
+    # What is given as extra_body is merged in later, and wins.
+    extra = getattr(options, "extra_json", None)
+    field_name = "extra_json" if _holds(extra, endpoint.key) else "json_data"
+    body = getattr(options, field_name)
+    if not _holds(body, endpoint.key):
+        return None
+    history = body[endpoint.key]
+
+    def send_with(messages: Any) -> Any:
+        if messages is history:
+            return call.go()
+        changed = copy.copy(options)
+        setattr(changed, field_name, {**body, endpoint.key: messages})
+        return call.go_with(changed)
+
+    facts: dict[str, Any] = {}
+    for one in (options.json_data, extra):
+        if isinstance(one, Mapping):
+            facts.update({name: one[name] for name in _FACTS if one.get(name) is not None})
+    send = instrumentation.sender(
+        provider, endpoint, is_async=inspect.iscoroutinefunction(call.send)
+    )
+    return partial(send, history, send_with=send_with, **facts)
+
+
+def _holds(body: object, key: str) -> bool:
+    return isinstance(body, Mapping) and body.get(key) is not None
+
+
+def _path(url: object) -> str:
+    return url.partition("?")[0] if isinstance(url, str) else ""
