@@ -8,7 +8,6 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import toolmend
 from toolmend.execution import Breaker, Retry, ToolCallFailed, Tools, tool_call
 
 if TYPE_CHECKING:
@@ -152,7 +151,3 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 def abandoned(telemetry: Captured, tool: str = "look") -> float:
     return telemetry.total("toolmend.tool_calls.abandoned", tool=tool)
-
-
-def guarded_function(tool: Any) -> Any:
-    return toolmend.execution.guard.guard_of(tool)

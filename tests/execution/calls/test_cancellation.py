@@ -206,14 +206,22 @@ async def by_cancel(scene: Scene, call: Callable[[], Awaitable[Any]]) -> None:
 
 async def by_wait_for(scene: Scene, call: Callable[[], Awaitable[Any]]) -> None:
     with pytest.raises(asyncio.TimeoutError):
-        await asyncio.wait_for(call(), 0.06)
+        await asyncio.wait_for(call(), 0.12)
 
 
 async def by_timeout(scene: Scene, call: Callable[[], Awaitable[Any]]) -> None:
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.06):
+    loop = asyncio.get_running_loop()
+
+    async def begin(limit: Any) -> None:
+        await scene.reached.wait()
+        limit.reschedule(loop.time() + 0.02)
+
+    with pytest.raises(TimeoutError):  # noqa: PT012 - a time limit that begins when the scene is reached
+        async with asyncio.timeout(None) as limit:
+            watching = asyncio.ensure_future(begin(limit))
             await call()
-    assert asyncio.current_task().cancelling() == 0
+    assert watching.done()
+    assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
 
 
 async def by_sibling(scene: Scene, call: Callable[[], Awaitable[Any]]) -> None:
