@@ -65,9 +65,11 @@ class Workers:
                 raise WorkersBusyError
             self._count += 1
         try:
+            # A thread keeps its arguments for as long as it lives: this list is emptied at once.
+            first = [(future, function)]
             threading.Thread(
                 target=self._work,
-                args=(self._waiting, (future, function)),
+                args=(self._waiting, first),
                 name=f"toolmend-{self._name}",
                 daemon=True,
             ).start()
@@ -77,7 +79,8 @@ class Workers:
             raise WorkersBusyError from error
         return future
 
-    def _work(self, waiting: SimpleQueue[_Work], work: _Work | None) -> None:
+    def _work(self, waiting: SimpleQueue[_Work], first: list[_Work]) -> None:
+        work: _Work | None = first.pop()
         while work is not None:
             _run(*work)
             work = None
