@@ -148,6 +148,8 @@ class CircuitBreaker:
     def is_available(self) -> bool:
         """Tell whether a call would be let through now; nothing changes."""
         with self._lock:
+            if self._state == "forced_open":
+                return False
             if self._state == "open":
                 return self._clock() >= self._until
             return self._state != "half_open" or self._has_room(self._clock())
