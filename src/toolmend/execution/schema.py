@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import jsonschema_rs
@@ -77,18 +78,23 @@ class Schema:
             self._bounds.check(value)
             if self._validator.is_valid(value):
                 return []
-            if not self._bounds.may_tell(value):
-                return [Problem("They are not as the schema of the tool wants them.", "")]
-            found: list[Problem] = []
-            for error in self._validator.iter_errors(value):
-                found.append(_problem(error))
-                if len(found) >= _MAX_PROBLEMS:
-                    break
+            return self._told(value)
         except ValueTooCostlyError:
             raise ValueRefusedError("it takes too many steps with this value") from None
         except Exception as error:
             raise SchemaError(f"it cannot be applied ({type(error).__name__})") from error
-        return found
+
+    def _told(self, value: object) -> list[Problem]:
+        match self._bounds.telling(value):
+            case "all":
+                found = islice(self._validator.iter_errors(value), _MAX_PROBLEMS)
+                return [_problem(error) for error in found]
+            case "first":
+                try:
+                    self._validator.validate(value)
+                except jsonschema_rs.ValidationError as error:
+                    return [_problem(error)]
+        return [Problem("They are not as the schema of the tool wants them.", "")]
 
 
 def _compiled(

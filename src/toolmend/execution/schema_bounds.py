@@ -7,7 +7,7 @@ wait for. Nothing here is timed: what is counted is the same on every machine.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from toolmend.execution.schema_graph import Graph, Node, SchemaTooCostlyError
 from toolmend.execution.schema_references import is_list
@@ -16,10 +16,14 @@ MAX_STEPS: Final = 200_000
 MAX_VALUE_STEPS: Final = 500_000
 _UNCOUNTED_STEPS: Final = 4_000_000
 """What a value of that size takes at most is not counted one by one, which takes longer than to do it."""
-_MAX_TOLD_STEPS: Final = 5_000
-"""A validator keeps every error of every branch of a choice, which takes hundreds of times a step."""
+_MAX_TOLD_STEPS: Final = 10_000_000
+_ERROR_STEPS: Final = 500
+"""An error takes so many steps, and as many again as the value is large, of which it keeps a copy."""
 _MAX_NODES: Final = 20_000
 _MAX_DEPTH: Final = 64
+
+
+Telling = Literal["all", "first", "nothing"]
 
 
 class ValueTooCostlyError(ValueError):
@@ -32,7 +36,7 @@ class _Cost(NamedTuple):
     Attributes:
         judge: to tell whether the value fits.
         mark: to find out once more what was looked at.
-        tell: those of them whose errors are kept.
+        tell: those of them whose errors are kept to say what the first one is: all of a choice.
     """
 
     judge: int
@@ -71,19 +75,24 @@ class SchemaBounds:
         Raises:
             ValueTooCostlyError: it does.
         """
-        if self._once is None or not _has_at_most(value, _UNCOUNTED_STEPS // self._once.judge):
+        if self._once is None or self._once.judge * _size(value) > _UNCOUNTED_STEPS:
             _cost(self._root, value, MAX_VALUE_STEPS)
 
-    def may_tell(self, value: object) -> bool:
-        """Tell whether it can be said what is wrong with a value that was not refused."""
-        if self._once is not None:
-            tell = self._once.tell
-            if not tell or _has_at_most(value, _MAX_TOLD_STEPS // tell):
-                return True
+    def telling(self, value: object) -> Telling:
+        """Return how much can be said about what is wrong with a value that was not refused."""
+        size = _size(value)
+        each = _ERROR_STEPS + size
+        if self._once is not None and self._once.judge * size * each <= _MAX_TOLD_STEPS:
+            return "all"
         try:
-            return _cost(self._root, value, MAX_VALUE_STEPS).tell <= _MAX_TOLD_STEPS
+            cost = _cost(self._root, value, MAX_VALUE_STEPS)
         except ValueTooCostlyError:
-            return False
+            if self._once is None:
+                return "nothing"
+            cost = _Cost(self._once.judge * size, 0, self._once.tell * size)
+        if cost.judge * each <= _MAX_TOLD_STEPS:
+            return "all"
+        return "first" if cost.tell * each <= _MAX_TOLD_STEPS else "nothing"
 
 
 _ANYTHING: Final = object()
@@ -155,8 +164,8 @@ def _below(node: Node, value: object, limit: int) -> list[_Pair]:
     return found
 
 
-def _has_at_most(value: object, limit: int) -> bool:
-    """Tell whether a value and all that is inside of it are not more than so many."""
+def _size(value: object) -> int:
+    """Return how many values a value is, with all that is inside of it."""
     waiting = [value]
     count = 0
     while waiting:
@@ -166,9 +175,7 @@ def _has_at_most(value: object, limit: int) -> bool:
             waiting.extend(at.values())
         elif isinstance(at, list | tuple):
             waiting.extend(at)
-        if count + len(waiting) > limit:
-            return False
-    return True
+    return count
 
 
 def _bound_size(schema: object) -> None:

@@ -35,7 +35,7 @@ class References:
         self._collect(schema)
 
     def targets(self, reference: object) -> list[object]:
-        """Return what a reference may name; where readings differ, each of them.
+        """Return what a reference may name.
 
         Raises:
             ReferenceRefusedError: it cannot be followed.
@@ -47,15 +47,12 @@ class References:
             raise ReferenceRefusedError("it refers to another document")
         if self._has_inner_documents:
             raise ReferenceRefusedError("it has references and documents inside of itself")
-        name = unquote(fragment)
-        if not name:
+        if not fragment:
             return [self._root]
-        if name.startswith("/"):
-            found = self._pointed(name.split("/")[1:])
-            if "%2" in fragment:  # of a slash, or not: read both ways
-                found += self._pointed([unquote(one) for one in fragment.split("/")[1:]])
-        else:
-            found = self._anchors.get(name, [])
+        if fragment.startswith("/") and "%2f" not in fragment.lower():
+            found = self._pointed(fragment.split("/")[1:])
+        else:  # an encoded slash may be one of the pointer's own or none: no anchor is called so
+            found = self._anchors.get(unquote(fragment), [])
         if not found:
             raise ReferenceRefusedError("it refers to what is not there")
         return found
@@ -90,7 +87,7 @@ class References:
     def _pointed(self, steps: Sequence[str]) -> list[object]:
         at: object = self._root
         for step in steps:
-            name = step.replace("~1", "/").replace("~0", "~")
+            name = unquote(step).replace("~1", "/").replace("~0", "~")
             if isinstance(at, Mapping) and name in at:
                 at = at[name]
             elif is_list(at) and name.isdecimal() and int(name) < len(at):
