@@ -149,7 +149,10 @@ def test_half_open_lets_so_many_through(probes):
         bench.refusal()  # good probes count, so no further one is needed
     bench.breaker.release(permits[-1], "ok")
     assert bench.breaker.state == "closed"
-    assert bench.heard[-2:] == [("open", "half_open", "waited"), ("half_open", "closed", "probe_ok")]
+    assert bench.heard[-2:] == [
+        ("open", "half_open", "waited"),
+        ("half_open", "closed", "probe_ok"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -335,7 +338,9 @@ def _half_open(bench):
     bench.permit()
 
 
-@pytest.mark.parametrize("before", [lambda _: None, _open, _half_open], ids=["closed", "open", "half"])
+@pytest.mark.parametrize(
+    "before", [lambda _: None, _open, _half_open], ids=["closed", "open", "half"]
+)
 def test_forced_open_refuses_until_it_is_reset(before):
     bench = Bench()
     before(bench)
@@ -356,7 +361,9 @@ def test_what_comes_back_while_it_is_forced_open_says_nothing():
     assert bench.breaker.state == "forced_open"
 
 
-@pytest.mark.parametrize("before", [lambda _: None, _open, _half_open], ids=["closed", "open", "half"])
+@pytest.mark.parametrize(
+    "before", [lambda _: None, _open, _half_open], ids=["closed", "open", "half"]
+)
 def test_disabled_lets_everyone_through_and_counts_nothing(before):
     bench = Bench()
     before(bench)
@@ -458,7 +465,11 @@ SECONDS: Sequence[object] = (0, -1, True, "5", None, math.nan, math.inf, -math.i
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *((name, one) for name in ("failures", "minimum_calls", "window", "probes") for one in WHOLE),
+        *(
+            (name, one)
+            for name in ("failures", "minimum_calls", "window", "probes")
+            for one in WHOLE
+        ),
         *(
             (name, one)
             for name in ("open_seconds", "probe_seconds", "longest_open_seconds")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -217,8 +218,8 @@ def test_tasks_that_call_a_guarded_tool_at_half_open(probes):
 
         _open_tool(look)
         running = [asyncio.create_task(_outcome_async(look)) for _ in range(CALLERS)]
-        while sum(task.done() for task in running) < CALLERS - probes:
-            await asyncio.sleep(0)
+        for refused in itertools.islice(asyncio.as_completed(running), CALLERS - probes):
+            assert await refused == "breaker_open"
         let_go.set()
         return await asyncio.gather(*running)
 
@@ -235,8 +236,7 @@ def test_threads_and_tasks_that_share_a_guarded_tool_at_half_open(probes):
     @tool_call(breaker=Breaker(failures=1, probes=probes), retry=None)
     async def look() -> None:
         sick.note()
-        while not sick.let_go.is_set():
-            await asyncio.sleep(0.001)
+        await asyncio.to_thread(sick.let_go.wait, _WAIT)
 
     _open_tool(look)
     barrier = threading.Barrier(CALLERS // 2 + 1)

@@ -20,7 +20,9 @@ from tests.execution.stepping_clock import SteppingClock
 from toolmend.execution.breaker import Breaker, CircuitBreaker, Permit
 
 LASTING = {"denied", "gone", "invalid_schema"}
-VERDICTS = st.sampled_from(("ok", "failed", "failed", "ignored", "denied", "gone", "invalid_schema"))
+VERDICTS = st.sampled_from(
+    ("ok", "failed", "failed", "ignored", "denied", "gone", "invalid_schema")
+)
 
 
 class BreakerAndModel(RuleBasedStateMachine):
@@ -77,7 +79,9 @@ class BreakerAndModel(RuleBasedStateMachine):
         self.reopens_at = self.clock.now + wait
 
     def busy(self):
-        return [left for left in self.out.values() if self.clock.now < left + self.rules.probe_seconds]
+        return [
+            left for left in self.out.values() if self.clock.now < left + self.rules.probe_seconds
+        ]
 
     def allowed(self):
         return 1 if self.lasting else self.rules.probes
