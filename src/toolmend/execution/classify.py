@@ -203,6 +203,8 @@ def _failure(rule: Rule, error: Exception, retry_after: float | None = None) -> 
         error_type=rule.error_type,
         may_have_run=rule.may_have_run,
         retry_after_seconds=retry_after,
-        message=message_of(_of(error, "orig") or error) if rule.error_type == "permanent" else "",
+        message=message_of(_of(error, "orig") or _alone(error) or error)
+        if rule.error_type == "permanent"
+        else "",
         exception=error,
     )

@@ -33,11 +33,15 @@ class Workers:
     Args:
         name: of the tool, for the names of the threads.
         limit: how many there may be.
+        idle_seconds: how long one stays that has nothing to do.
     """
 
-    def __init__(self, name: str, limit: int = MAX_WORKERS) -> None:
+    def __init__(
+        self, name: str, limit: int = MAX_WORKERS, idle_seconds: float = _IDLE_SECONDS
+    ) -> None:
         self._name = name
         self._limit = limit
+        self._idle_seconds = idle_seconds
         self._start_anew()
 
     def _start_anew(self) -> None:
@@ -91,7 +95,7 @@ class Workers:
 
     def _next(self, waiting: SimpleQueue[_Work]) -> _Work | None:
         try:
-            return waiting.get(timeout=_IDLE_SECONDS)
+            return waiting.get(timeout=self._idle_seconds)
         except Empty:
             pass
         with self._lock:
