@@ -85,15 +85,18 @@ class Schema:
             raise SchemaError(f"it cannot be applied ({type(error).__name__})") from error
 
     def _told(self, value: object) -> list[Problem]:
-        match self._bounds.telling(value):
-            case "all":
-                found = islice(self._validator.iter_errors(value), _MAX_PROBLEMS)
-                return [_problem(error) for error in found]
-            case "first":
-                try:
+        """Return what is wrong with a value that is; words fail for what cannot be encoded."""
+        try:
+            match self._bounds.telling(value):
+                case "all":
+                    found = islice(self._validator.iter_errors(value), _MAX_PROBLEMS)
+                    return [_problem(error) for error in found]
+                case "first":
                     self._validator.validate(value)
-                except jsonschema_rs.ValidationError as error:
-                    return [_problem(error)]
+        except jsonschema_rs.ValidationError as error:
+            return [_problem(error)]
+        except Exception:  # noqa: BLE001, S110 - that it is wrong is known
+            pass
         return [Problem("They are not as the schema of the tool wants them.", "")]
 
 
