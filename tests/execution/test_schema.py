@@ -556,6 +556,11 @@ def test_problems_say_where_what_and_which_values_there_are():
     assert (first.rule, second.rule) == ("properties/a/items/enum", "properties/b/type")
 
 
+def test_a_wrong_value_is_wrong_also_where_words_fail():
+    [problem] = Schema({"type": "object"}).problems(["\ud800"])
+    assert problem.told == "They are not as the schema of the tool wants them."
+
+
 def test_problems_are_a_handful_of_short_ones():
     made = Schema({"additionalProperties": {"type": "integer"}})
     found = made.problems({f"{n:0300}": "v" * 5000 for n in range(50)})
