@@ -135,9 +135,9 @@ class Call:
     def bound(self, owner: tuple[Any, ...], values: dict[str, object]) -> Callable[[], Any]:
         """Return the tool with its arguments."""
         signature = self.guard.signature
-        first, rest = signature.positional(values)
         if signature.context_parameter is not None:
-            rest[signature.context_parameter] = self._context(values)
+            values = {**values, signature.context_parameter: self._context(values)}
+        first, rest = signature.positional(values)
         return partial(self._function, *owner, *first, **rest)
 
     def abandon(self, running: Any) -> None:

@@ -144,9 +144,13 @@ class Guard:
         options = self.options
         if options.result_schema is not None:
             try:
+                plain = self.signature.jsonable({"": value})[""]
+            except Exception:  # noqa: BLE001 - a tool's value may do anything, such as containing itself
+                return _NO_JSON
+            try:
                 if self._result_schema is None:
                     self._result_schema = Schema(options.result_schema)
-                found = self._result_schema.problems(self.signature.jsonable({"": value})[""])
+                found = self._result_schema.problems(plain)
             except SchemaError as error:
                 self.report_broken(error)
                 found = []
@@ -182,6 +186,8 @@ class Guard:
         report_transition(self.tool_name, change.before, change.after, change.reason)
 
 
+_NO_JSON: Final = "json"
+"""The rule that a result breaks which cannot be written as JSON."""
 _GUARD: Final = "__toolmend_guard__"
 _guards: Final[weakref.WeakSet[Guard]] = weakref.WeakSet()
 

@@ -24,6 +24,8 @@ def message_of(error: BaseException) -> str:
         message = str(error)
     except Exception:  # noqa: BLE001 - a tool's own exception, which may do anything
         message = ""
+    # A lone surrogate cannot be sent.
+    message = message[: 2 * MAX_MESSAGE_CHARS].encode("utf-8", "replace").decode("utf-8")
     return shortened(message.strip(), MAX_MESSAGE_CHARS) or type(error).__name__
 
 

@@ -33,11 +33,15 @@ class Workers:
     Args:
         name: of the tool, for the names of the threads.
         limit: how many there may be.
+        idle_seconds: how long one stays that has nothing to do.
     """
 
-    def __init__(self, name: str, limit: int = MAX_WORKERS) -> None:
+    def __init__(
+        self, name: str, limit: int = MAX_WORKERS, idle_seconds: float = _IDLE_SECONDS
+    ) -> None:
         self._name = name
         self._limit = limit
+        self._idle_seconds = idle_seconds
         self._start_anew()
 
     def _start_anew(self) -> None:
@@ -65,9 +69,11 @@ class Workers:
                 raise WorkersBusyError
             self._count += 1
         try:
+            # A thread keeps its arguments for as long as it lives: this list is emptied at once.
+            first = [(future, function)]
             threading.Thread(
                 target=self._work,
-                args=(self._waiting, (future, function)),
+                args=(self._waiting, first),
                 name=f"toolmend-{self._name}",
                 daemon=True,
             ).start()
@@ -77,7 +83,8 @@ class Workers:
             raise WorkersBusyError from error
         return future
 
-    def _work(self, waiting: SimpleQueue[_Work], work: _Work | None) -> None:
+    def _work(self, waiting: SimpleQueue[_Work], first: list[_Work]) -> None:
+        work: _Work | None = first.pop()
         while work is not None:
             _run(*work)
             work = None
@@ -88,7 +95,7 @@ class Workers:
 
     def _next(self, waiting: SimpleQueue[_Work]) -> _Work | None:
         try:
-            return waiting.get(timeout=_IDLE_SECONDS)
+            return waiting.get(timeout=self._idle_seconds)
         except Empty:
             pass
         with self._lock:
