@@ -20,6 +20,7 @@ from pydantic import BaseModel, Field
 from typing_extensions import NotRequired, TypedDict
 
 import toolmend
+from tests.execution.ids import stable
 from toolmend import ToolCallFailed, ToolContext, breaker_of, tool_call
 from toolmend.execution.arguments import MAX_BYTES
 from toolmend.execution.context import ToolContext as Surroundings
@@ -347,7 +348,7 @@ def test_prepare_that_is_broken_is_no_fault_of_the_model(prepare):
 @pytest.mark.parametrize(
     "value",
     [b"\xff", object(), {1: 2}, math.nan, {"\ud800"}, "\ud800", print, [b"\xff"], {1, 2}],
-    ids=repr,
+    ids=stable,
 )
 def test_python_objects_reach_a_tool_that_takes_anything(value):
     tool = tool_call(lambda x: x, name="echo")

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from tests.execution.ids import stable
 from toolmend import Breaker, Escalation, Fallback, Retry, Tools, tool_call
 from toolmend.errors import PolicyError
 
@@ -37,7 +38,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("option", "value"), WRONG, ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize(("option", "value"), WRONG, ids=lambda value: stable(value)[:30])
 def test_options_that_cannot_work(option, value):
     for define in (tool_call, Tools().register):
         with pytest.raises(PolicyError) as told:
@@ -60,7 +61,7 @@ def test_options_that_cannot_work(option, value):
         *(("arguments_schema", value) for value in (None, {}, {"type": "object"})),
         ("name", "other"),
     ],
-    ids=lambda value: str(value)[:30],
+    ids=lambda value: stable(value)[:30],
 )
 def test_options_that_work(option, value):
     assert tool_call(look, **{option: value})(1) == 1
@@ -88,7 +89,7 @@ def human(_: Escalation) -> str:
             for value in (0, -1, math.nan, math.inf, "5", None, True)
         ),
     ],
-    ids=str,
+    ids=stable,
 )
 def test_fallbacks_that_cannot_work(options, told):
     with pytest.raises(PolicyError, match=told) as error:
