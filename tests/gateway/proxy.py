@@ -67,7 +67,6 @@ def starting_proxy(config, provider, **variables):
     environment = {
         **inherited,
         "PYTHONPATH": str(ROOT / "src"),
-        "PYTHONWARNINGS": "error:::toolmend",
         "LITELLM_MASTER_KEY": key,
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         "OPENAI_API_BASE": provider.openai_base_url,
