@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-_SECONDS = 300.0
+_SECONDS = 600.0
 
 
 def find_litellm():
