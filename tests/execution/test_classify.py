@@ -92,7 +92,7 @@ def by_botocore(status: int, code: str = "Odd", **headers: str) -> Exception:
 
 CLIENTS = [by_httpx, by_requests, by_urllib, by_openai, by_attribute, by_botocore]
 STATUSES = {
-    **dict.fromkeys((400, 404, 409, 410, 413, 418, 422, 451), ("permanent", True)),
+    **dict.fromkeys((400, 404, 409, 410, 413, 418, 422, 451), ("permanent", False)),
     **dict.fromkeys((401, 402, 403, 407), ("denied", False)),
     **dict.fromkeys((405, 501), ("gone", False)),
     **dict.fromkeys((408, 500, 502, 503, 504, 505, 507, 529, 599), ("transient", True)),
@@ -285,13 +285,16 @@ AMBIGUOUS = [
     look_alike("aiohttp.client_exceptions", "ServerDisconnectedError", AIO)(),
     look_alike("subprocess_of_mine", "CalledProcessError")(),
 ]
-ABOUT_THIS = [
-    ValueError("x"),
+MISHAPS = [  # the same call fails again, and nobody knows what it did before
     KeyError("x"),
     IndexError("x"),
+    UnicodeDecodeError("utf-8", b"", 0, 1, "x"),
+    not_a_model(),
+]
+ABOUT_THIS = [
+    ValueError("x"),
     FileNotFoundError("x"),
     PermissionError("x"),
-    UnicodeDecodeError("utf-8", b"", 0, 1, "x"),
     httpx.UnsupportedProtocol("x"),
     httpx.InvalidURL("x"),
     httpx.TooManyRedirects("x"),
@@ -304,7 +307,6 @@ ABOUT_THIS = [
     look_alike(SA, "NoResultFound", SA_ERROR)("x"),
     look_alike(PG, "UniqueViolation", look_alike("psycopg", "IntegrityError"))("x"),
     look_alike("langchain_core.tools.base", "ToolException")("x"),
-    not_a_model(),
     by_botocore(400, "ValidationException"),
     by_botocore(404, "NoSuchKey"),
     by_botocore(400, "ConditionalCheckFailedException"),
@@ -336,7 +338,8 @@ LIMITED = [
     [
         *((error, "transient", False) for error in NOT_SENT),
         *((error, "transient", True) for error in AMBIGUOUS),
-        *((error, "permanent", True) for error in ABOUT_THIS),
+        *((error, "permanent", False) for error in ABOUT_THIS),
+        *((error, "permanent", True) for error in MISHAPS),
         *((error, "denied", False) for error in DENIED),
         *((error, "rate_limited", False) for error in LIMITED),
     ],
@@ -358,7 +361,7 @@ def test_classes(error, said, may_have_run):
     ("inside", "said", "may_have_run", "message"),
     [
         ([ConnectionRefusedError()], "transient", False, ""),
-        ([ValueError("no such city")], "permanent", True, "no such city"),
+        ([ValueError("no such city")], "permanent", False, "no such city"),
         ([by_httpx(401)], "denied", False, ""),
         ([ValueError("x"), ConnectionRefusedError()], "transient", True, ""),
     ],

@@ -51,7 +51,7 @@ def test_options_that_cannot_work(option, value):
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        *(("effect", value) for value in ("read", "idempotent", "keyed", "non_idempotent")),
+        *(("effect", value) for value in ("read", "idempotent", "non_idempotent")),
         *(("timeout_seconds", value) for value in (None, 0.001, 5, 86_400)),
         *(("run_budget", value) for value in (None, 1)),
         ("max_workers", 1),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from toolmend.execution.guard import Guard
 
 _MAY_BE_UNKNOWN: Final = frozenset(
-    ("timeout", "outcome_unknown", "transient", "invalid_result", "cancelled")
+    ("timeout", "outcome_unknown", "transient", "permanent", "invalid_result", "cancelled")
 )
 _NOT_BUDGETED: Final = frozenset(("breaker_open", "cancelled"))
 budgets: Final = Budgets()
@@ -76,6 +76,11 @@ class Call:
                 inside.enter_context(outer.report.current())
             self.report: ToolCallReport = ToolCallReport(facts)
         self._note(None)
+
+    @property
+    def is_alternative(self) -> bool:
+        """Whether it answers for another call."""
+        return self._outer is not None
 
     def remaining_seconds(self) -> float | None:
         """Return how much time is left, None for no limit."""
@@ -270,7 +275,9 @@ class Call:
     def _context(self, values: Mapping[str, object]) -> ToolContext:
         frame = self.frame
         if not self._key:
-            self._key = _idempotency_key(frame, self.guard.tool_name, values)
+            # An alternative is the same call to whoever repeats it.
+            basis = frame if self._outer is None else self._outer.frame
+            self._key = _idempotency_key(basis, self.guard.tool_name, values)
         return ToolContext(
             tool_name=self.guard.tool_name,
             call_id=frame.call_id,

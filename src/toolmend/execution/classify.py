@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from toolmend.execution.failures import Failure, ToolCallFailed
@@ -48,8 +49,10 @@ def classify(error: Exception) -> Failure:
     """
     try:
         if isinstance(error, ToolCallFailed):
+            # Wrong arguments of a tool inside are no fault of what the model asked for.
+            is_own = error.error_type != "invalid_arguments"
             return Failure(
-                error_type=error.error_type,
+                error_type=error.error_type if is_own else "permanent",
                 may_have_run=error.is_outcome_unknown,
                 retry_after_seconds=error.retry_after_seconds,
                 message=error.text_for_model,
@@ -58,10 +61,19 @@ def classify(error: Exception) -> Failure:
         for at in _with_causes(error):
             found = _by_status(at, error) or _by_name(at, error)
             if found is not None:
-                return found
+                is_unsure = not found.may_have_run and _may_have_acted_before(error)
+                return replace(found, may_have_run=True) if is_unsure else found
     except Exception:  # noqa: BLE001, S110 - the exception is the tool's own, and may do anything
         pass
     return _failure(AMBIGUOUS, error)
+
+
+def _may_have_acted_before(error: BaseException) -> bool:
+    """Tell whether an error came up while another one was handled, behind which something may have happened."""
+    before = error.__context__
+    if before is None or error.__cause__ is not None or error.__suppress_context__:
+        return False
+    return any(BY_CLASS.get(name) is AMBIGUOUS for name in _names(before))
 
 
 def is_control_flow(error: BaseException) -> bool:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from toolmend.execution.ended import Ended
+from toolmend.execution.failures import AttemptFailed, Failure
 from toolmend.execution.steps import (
     AttemptTimedOutError,
     CallCancelledError,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 GRACE_SECONDS: Final = 0.25
 """How long a cancelled tool may take to clean up before it is given up."""
+_LOOK_SECONDS: Final = 0.1
 _fallbacks: Final = Workers("fallback")
 """Whoever asks a human does not wait for a worker of the tool: hung calls may hold them all."""
 
@@ -48,17 +50,14 @@ def drive(steps: Steps) -> Ended:
 
 
 def _do(step: Run | Wait) -> Any:
-    cancel = step.call.frame.cancel
     if isinstance(step, Wait):
         # An event, so that a shutdown need not wait.
-        if (cancel or threading.Event()).wait(step.seconds):
+        if (step.call.frame.cancel or threading.Event()).wait(step.seconds):
             raise CallCancelledError
         return None
-    if cancel is not None and cancel.is_set():
-        raise CallCancelledError
     if step.limit_seconds is None:
         with step.call.inside():
-            return _uncancelled(step.function)
+            return _finished(_uncancelled(step.function))
     future = _submit(step)
     try:
         futures.wait((future,), step.limit_seconds)
@@ -66,15 +65,31 @@ def _do(step: Run | Wait) -> Any:
         if not future.done() and not future.cancel():
             step.call.abandon(future)
     if future.done() and not future.cancelled():
-        return future.result()
+        return _finished(future.result())
     raise AttemptTimedOutError
+
+
+def _finished(result: Any) -> Any:
+    """Return a result, unless it is one that only a loop can finish.
+
+    Raises:
+        AttemptFailed: an async function hides behind a sync one.
+    """
+    if not inspect.iscoroutine(result):
+        return result
+    result.close()
+    error = TypeError("the tool is async behind a sync function: guard the async one")
+    raise AttemptFailed(
+        Failure(error_type="invalid_schema", may_have_run=False, exception=error)
+    ) from error
 
 
 def _submit(step: Run) -> futures.Future[Any]:
     with step.call.inside():
         context = copy_context()
     workers = step.call.guard.workers if step.is_tool else _fallbacks
-    return workers.submit(partial(context.run, _uncancelled, step.function))
+    work = partial(context.run, _uncancelled, step.function)
+    return workers.submit(work, waits=step.limit_seconds is None)
 
 
 def _uncancelled(function: Callable[[], Any]) -> Any:
@@ -129,8 +144,10 @@ class _Work:
         """Carry it out."""
         step = self._step
         if isinstance(step, Wait):
-            return await asyncio.sleep(step.seconds)
-        if not step.is_async and (step.limit_seconds is not None or self._is_apart):
+            return await _sleep(step.seconds, step.call.frame.cancel)
+        if not step.is_async and (
+            step.limit_seconds is not None or self._is_apart or step.is_aside
+        ):
             self._in_thread = _submit(step)
             self._running = _end_of(self._in_thread)
         elif step.limit_seconds is None and not self._is_apart:
@@ -140,7 +157,13 @@ class _Work:
                 self._running = asyncio.ensure_future(_called(step))
         await asyncio.wait((self._running,), timeout=step.limit_seconds)
         if self._in_thread is not None and self._in_thread.done():
-            return self._in_thread.result()
+            result = self._in_thread.result()
+            if not inspect.isawaitable(result):
+                return result
+            # An async function behind a sync one: what it returned runs here.
+            self._in_thread = None
+            self._running = asyncio.ensure_future(_awaited(result))
+            await asyncio.wait((self._running,), timeout=step.limit_seconds)
         if not self._running.done():
             await self.settle()
             raise AttemptTimedOutError
@@ -176,6 +199,23 @@ class _Work:
     def _leave_thread(self, thread: futures.Future[Any]) -> None:
         if not thread.done() and not thread.cancel():
             self._step.call.abandon(thread)
+
+
+async def _sleep(seconds: float, cancel: threading.Event | None) -> None:
+    """Wait; an event of threads has to be looked at, since it wakes no loop."""
+    if cancel is None:
+        await asyncio.sleep(seconds)
+        return
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    while (left := until - loop.time()) > 0:
+        await asyncio.sleep(min(left, _LOOK_SECONDS))
+        if cancel.is_set():
+            raise CallCancelledError
+
+
+async def _awaited(awaitable: Any) -> Any:
+    return await awaitable
 
 
 def _end_of(thread: futures.Future[Any]) -> asyncio.Future[None]:

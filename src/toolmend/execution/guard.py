@@ -55,6 +55,11 @@ class Guard:
             raise PolicyError(f"{self.tool_name} yields; a tool returns its result as a whole")
         self.is_retry_safe = options.effect in RETRY_SAFE
         self.signature = Signature(function)
+        if options.effect == "keyed" and not is_brought and not self.signature.context_parameter:
+            raise PolicyError(
+                f'{self.tool_name} is effect="keyed", so it passes on the key of its call: '
+                "give it a parameter annotated with toolmend.ToolContext"
+            )
         self.arguments = Arguments(
             self.signature,
             options.arguments_schema,
@@ -253,4 +258,6 @@ def _failure_of(said: str, error: Exception) -> Failure:
         raise PolicyError(f"classify returned {said!r}; use one of {', '.join(names.ERROR_TYPES)}")
     known: ErrorType = said  # type: ignore[assignment]  # one of the closed set
     told = message_of(error) if known == "permanent" else ""
-    return Failure(error_type=known, message=told, exception=error)
+    return Failure(
+        error_type=known, may_have_run=known != "permanent", message=told, exception=error
+    )

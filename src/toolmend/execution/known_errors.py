@@ -18,7 +18,9 @@ class Rule(NamedTuple):
 
 NOT_SENT: Final = Rule("transient", may_have_run=False)
 AMBIGUOUS: Final = Rule("transient")
-ABOUT_THIS: Final = Rule("permanent")
+ABOUT_THIS: Final = Rule("permanent", may_have_run=False)
+MISHAP: Final = Rule("permanent")
+"""It fails again, and nobody knows whether the tool had done its work before."""
 DENIED: Final = Rule("denied", may_have_run=False)
 
 BY_CLASS: Final[Mapping[str, Rule]] = {
@@ -70,7 +72,9 @@ BY_CLASS: Final[Mapping[str, Rule]] = {
     "json.JSONDecodeError": AMBIGUOUS,  # an answer that is none
     # It is about this argument: the same call fails again.
     "builtins.ValueError": ABOUT_THIS,
-    "builtins.LookupError": ABOUT_THIS,
+    "builtins.LookupError": MISHAP,
+    "builtins.UnicodeError": MISHAP,
+    "pydantic_core.ValidationError": MISHAP,
     "builtins.FileNotFoundError": ABOUT_THIS,
     "builtins.FileExistsError": ABOUT_THIS,
     "builtins.IsADirectoryError": ABOUT_THIS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypedDict, get_args
@@ -84,12 +85,18 @@ class ToolOptions:
             value = getattr(self, name)
             if value is not None and not isinstance(value, Mapping):
                 raise PolicyError(f"{name} is a JSON Schema as a dict; got {type(value).__name__}")
-        for name in ("prepare_arguments", "check_result", "classify"):
-            value = getattr(self, name)
-            if value is not None and not callable(value):
-                raise PolicyError(f"{name} is a function; got {type(value).__name__}")
+        _check_hooks(self)
         if not isinstance(self.strict_result, bool):
             raise PolicyError(f"strict_result is True or False; got {self.strict_result!r}")
         given: object = self.name
         if given is not None and not (isinstance(given, str) and given.strip()):
             raise PolicyError(f"name is a text that is not empty; got {given!r}")
+
+
+def _check_hooks(options: ToolOptions) -> None:
+    for name in ("prepare_arguments", "check_result", "classify"):
+        value = getattr(options, name)
+        if value is not None and not callable(value):
+            raise PolicyError(f"{name} is a function; got {type(value).__name__}")
+        if inspect.iscoroutinefunction(value):
+            raise PolicyError(f"{name} is called without waiting; it takes no async function")

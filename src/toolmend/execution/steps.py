@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from toolmend.execution import texts
 from toolmend.execution.breaker import Permit, Refusal, Verdict
@@ -18,7 +18,7 @@ from toolmend.execution.ended import Ended
 from toolmend.execution.error_types import MEANINGS
 from toolmend.execution.failures import AttemptFailed, Failure, ToolCallFailed
 from toolmend.execution.fallback import Escalation
-from toolmend.execution.guard import Guard
+from toolmend.execution.guard import Guard, is_async
 from toolmend.execution.retry import Backoff
 from toolmend.execution.workers import WorkersBusyError
 from toolmend.telemetry.faults import report_fault
@@ -54,6 +54,11 @@ class Run:
     is_async: bool
     is_tool: bool = True
 
+    @property
+    def is_aside(self) -> bool:
+        """Whether it must not hold up a loop: the caller asked for another function, an async one."""
+        return not self.is_tool or self.call.is_alternative
+
 
 @dataclass(frozen=True, slots=True)
 class Wait:
@@ -62,6 +67,9 @@ class Wait:
     call: Call
     seconds: float
 
+
+_SHORTEST_ASKING_SECONDS: Final = 1.0
+"""A human is asked when time is over, too: that is when one is needed."""
 
 Steps = Generator["Run | Wait", Any, Ended]
 Values = dict[str, object]
@@ -124,8 +132,8 @@ def _attempts(call: Call, owner: tuple[Any, ...], values: Values) -> Generator[A
             return (yield from _attempt(call, owner, values))
         except AttemptFailed as failed:
             settings = call.guard.options.retry
-            if settings is None or not failed.may_repeat:
-                raise
+            if settings is None or not failed.may_repeat or not call.guard.is_available():
+                raise  # a breaker that this failure opened ends the loop, and the failure is told
             if backoff is None:
                 backoff = Backoff(settings, call.remaining_seconds)
             error_type = failed.failure.error_type
@@ -135,6 +143,9 @@ def _attempts(call: Call, owner: tuple[Any, ...], values: Values) -> Generator[A
 
 
 def _attempt(call: Call, owner: tuple[Any, ...], values: Values) -> Generator[Any, Any, Any]:
+    cancel = call.frame.cancel
+    if cancel is not None and cancel.is_set():
+        raise CallCancelledError
     breaker = call.guard.breaker
     permit = None if breaker is None else breaker.acquire()
     if isinstance(permit, Refusal):
@@ -166,7 +177,9 @@ def _attempt(call: Call, owner: tuple[Any, ...], values: Values) -> Generator[An
                     call.report.facts.rule = found.where
                 return value
             failure = found
-        verdict = MEANINGS[failure.error_type].verdict
+        # A crowd of calls says nothing about the tool.
+        is_busy = isinstance(failure.exception, WorkersBusyError)
+        verdict = "ignored" if is_busy else MEANINGS[failure.error_type].verdict
         may_repeat = failure.may_repeat(is_retry_safe=call.guard.is_retry_safe)
         # A guarded tool inside has had its attempts.
         is_inner = isinstance(failure.exception, ToolCallFailed)
@@ -183,7 +196,7 @@ def _failure_of(call: Call, error: Exception) -> Failure:
     if isinstance(error, AttemptTimedOutError):
         return call.timed_out()
     if isinstance(error, WorkersBusyError):
-        return Failure(error_type="transient", may_have_run=False)
+        return Failure(error_type="transient", may_have_run=False, exception=error)
     if isinstance(error, ToolCancelledItselfError):
         return Failure(error_type="transient", exception=error.__cause__)
     return call.guard.classify(error)
@@ -200,6 +213,8 @@ def _fall_back(call: Call, failure: Failure, values: Values) -> Steps:
         ended = yield from conduct(alternative, partial(_mapped, call.guard, values), (), call)
         if ended.error is None:
             return call.degrade(failure, "alternative", ended.value)
+        if ended.error.error_type == "cancelled":
+            raise CallCancelledError
         is_unknown = ended.error.is_outcome_unknown
         may_answer = not is_unknown
     if may_answer and fallback.has_value:
@@ -243,7 +258,10 @@ def _ask_human(call: Call, failure: Failure, values: Values) -> Generator[Any, A
     )
     try:
         ask = partial(fallback.human, escalation)
-        ticket = yield Run(call, ask, None, call.is_async, is_tool=False)
+        remaining = call.remaining_seconds()
+        limit = None if remaining is None else max(remaining, _SHORTEST_ASKING_SECONDS)
+        is_async_human = is_async(fallback.human)
+        ticket = yield Run(call, ask, limit, is_async_human, is_tool=False)
         return None if ticket is None else str(ticket)
     except Exception as error:  # noqa: BLE001 - the application's own code
         report_fault("tool", error)

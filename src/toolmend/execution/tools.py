@@ -11,6 +11,7 @@ from typing import Any, TypeVar, overload
 
 from typing_extensions import ParamSpec, Unpack
 
+from toolmend._threads import as_id
 from toolmend._threads import thread as named_thread
 from toolmend.errors import PolicyError, UnrecognizedHistoryError
 from toolmend.execution.batch import Batch
@@ -79,7 +80,9 @@ class Tools:
         self, function: Callable[..., Any], options: ToolOptions, *, has_options: bool
     ) -> Callable[..., Any]:
         guard = guard_of(function)
-        if guard is None or has_options:
+        if guard is not None and has_options:
+            raise PolicyError(f"{guard.tool_name} is guarded already; give the options there")
+        if guard is None:
             function = guarded(options, function)
             guard = guard_of(function)
         assert guard is not None
@@ -185,6 +188,8 @@ class Tools:
         Raises:
             UnrecognizedHistoryError: no format fits the message; name one with ``format=``.
         """
+        if inspect.iscoroutinefunction(sink):
+            raise TypeError("sink takes no async function: it is called while a run is cancelled")
         messages = _as_messages(message)
         wire = find_format(messages, format)
         if wire is None:
@@ -195,7 +200,10 @@ class Tools:
             own = time.monotonic() + deadline_seconds
             deadline = own if deadline is None else min(own, deadline)
         frame = CallFrame(
-            run_id=outer.run_id if run_id is None else run_id, step=step, deadline=deadline
+            run_id=outer.run_id if run_id is None else as_id(run_id),
+            step=outer.step if step is None else step,
+            deadline=deadline,
+            cancel=outer.cancel,
         )
         calls = asked_calls(messages, wire)
         batch = Batch(

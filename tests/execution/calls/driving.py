@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from toolmend.execution import Breaker, Retry, ToolCallFailed, Tools, tool_call
+from toolmend.execution import Breaker, Retry, ToolCallFailed, ToolContext, Tools, tool_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,14 +74,15 @@ def make(way: str, body: Callable[..., Any], **options: Any) -> Tool:
         runs.append(arguments)
         return body(len(runs))
 
-    def look(q: str = "", n: int = 0) -> Any:
+    # A keyed tool has to take its key; here every tool could.
+    def look(context: ToolContext, q: str = "", n: int = 0) -> Any:
         """Look it up."""
         value = begin({"q": q, "n": n})
         if value is Hang:
             time.sleep(Hang.seconds)
         return value
 
-    async def look_async(q: str = "", n: int = 0) -> Any:
+    async def look_async(context: ToolContext, q: str = "", n: int = 0) -> Any:
         """Look it up."""
         value = begin({"q": q, "n": n})
         if value is Hang:

@@ -268,7 +268,8 @@ INNER: dict[str, tuple[Any, dict[str, Any], str]] = {
     "rate limited": (lambda: Refused(429, retry_after="0"), {}, "rate_limited"),
     "denied": (lambda: Refused(403), {}, "denied"),
     "permanent": (ValueError("no such city"), {}, "permanent"),
-    "invalid arguments": (None, {"arguments_schema": {"required": ["x"]}}, "invalid_arguments"),
+    # What the model asked of the outer tool was fine.
+    "invalid arguments": (None, {"arguments_schema": {"required": ["x"]}}, "permanent"),
 }
 
 
