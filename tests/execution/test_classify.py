@@ -148,7 +148,9 @@ IN_A_MINUTE = format_datetime(datetime.now(timezone.utc) + timedelta(seconds=60)
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
 def test_retry_after(client, status, headers, seconds):
-    assert classify(client(status, **headers)).retry_after_seconds == seconds
+    failure = classify(client(status, **headers))
+    assert failure.retry_after_seconds == seconds
+    assert failure.error_type == STATUSES[status if status == 429 else 503][0]
 
 
 @pytest.mark.parametrize(
@@ -159,6 +161,11 @@ def test_retry_after(client, status, headers, seconds):
         (b"7", 7.0),
         (True, None),
         (None, None),
+        (-1, None),
+        ("-1", None),
+        ("nan", None),
+        ("inf", None),
+        (float("inf"), None),
         (10**5000, None),
         ("9" * 200, None),
         ([], None),
@@ -430,6 +437,7 @@ def odd(**members: object) -> Exception:
             odd(response={"Error": 5, "ResponseMetadata": 5}), "transient", id="response-like-aws"
         ),
         pytest.param(caused(SaysNo(), SaysNo()), "transient", id="compares-badly"),
+        pytest.param(caused(SaysNo(), by_httpx(401)), "denied", id="compares-badly-with-a-cause"),
         pytest.param(type("V", (ValueError,), {"__str__": boom})(), "permanent", id="str-raises"),
         pytest.param(
             type("V", (ValueError,), {"__str__": lambda _: 5})(), "permanent", id="str-is-none"
