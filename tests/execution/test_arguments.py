@@ -128,6 +128,8 @@ def nested(depth: int) -> dict[str, object]:
         pytest.param('{"x": "' + "a" * 10_000_000 + '"}', "longer than", id="10-mb-text"),
         pytest.param({"x": "a" * 10_000_000}, "larger than", id="10-mb-object"),
         pytest.param({"x": [0] * 10_000_000}, "larger than", id="10-million-items"),
+        pytest.param({"x": [0] * MAX_BYTES}, "larger than", id="an-item-too-many"),
+        pytest.param({"x": [[0, 0]] * (MAX_BYTES // 2)}, "larger than", id="lists-too-many"),
         pytest.param({"a" * 300_000: 1}, "larger than", id="long-name"),
     ],
 )
@@ -154,8 +156,10 @@ def test_no_arguments(written):
         nested(60),
         '{"x": "\\ud83d\\ude00"}',
         {"x": 10**400},
+        {"x": [0] * (MAX_BYTES - 10)},
+        {"x": [[0]] * (MAX_BYTES // 2 - 10)},
     ],
-    ids=["large-object", "large-text", "deep", "both-halves", "huge-number"],
+    ids=["large-object", "large-text", "deep", "both-halves", "huge-number", "long-list", "lists"],
 )
 def test_what_just_fits(written):
     assert "x" in read(any_tool, written)

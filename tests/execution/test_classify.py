@@ -109,9 +109,6 @@ def test_statuses(client, status, said):
     assert bool(failure.message) == (failure.error_type == "permanent")
 
 
-IN_A_MINUTE = format_datetime(datetime.now(timezone.utc) + timedelta(seconds=60), usegmt=True)
-
-
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.__name__)
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize(
@@ -148,7 +145,9 @@ IN_A_MINUTE = format_datetime(datetime.now(timezone.utc) + timedelta(seconds=60)
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
 def test_retry_after(client, status, headers, seconds):
-    assert classify(client(status, **headers)).retry_after_seconds == seconds
+    failure = classify(client(status, **headers))
+    assert failure.retry_after_seconds == seconds
+    assert failure.error_type == STATUSES[status if status == 429 else 503][0]
 
 
 @pytest.mark.parametrize(
@@ -159,6 +158,11 @@ def test_retry_after(client, status, headers, seconds):
         (b"7", 7.0),
         (True, None),
         (None, None),
+        (-1, None),
+        ("-1", None),
+        ("nan", None),
+        ("inf", None),
+        (float("inf"), None),
         (10**5000, None),
         ("9" * 200, None),
         ([], None),
@@ -172,8 +176,9 @@ def test_retry_after_values(value, seconds):
 
 
 def test_a_date_without_a_date_header_is_compared_with_the_own_clock():
-    assert retry_after_seconds(IN_A_MINUTE) == pytest.approx(60, abs=50)
-    assert retry_after_seconds(IN_A_MINUTE, as_datetime(IN_A_MINUTE)) == 0
+    in_an_hour = format_datetime(datetime.now(timezone.utc) + timedelta(hours=1), usegmt=True)
+    assert retry_after_seconds(in_an_hour) == pytest.approx(3600, abs=600)
+    assert retry_after_seconds(in_an_hour, as_datetime(in_an_hour)) == 0
     assert as_datetime("Wed, 21 Oct 2015 07:28:00") == datetime(
         2015, 10, 21, 7, 28, tzinfo=timezone.utc
     )
@@ -433,6 +438,7 @@ def odd(**members: object) -> Exception:
             odd(response={"Error": 5, "ResponseMetadata": 5}), "transient", id="response-like-aws"
         ),
         pytest.param(caused(SaysNo(), SaysNo()), "transient", id="compares-badly"),
+        pytest.param(caused(SaysNo(), by_httpx(401)), "denied", id="compares-badly-with-a-cause"),
         pytest.param(type("V", (ValueError,), {"__str__": boom})(), "permanent", id="str-raises"),
         pytest.param(
             type("V", (ValueError,), {"__str__": lambda _: 5})(), "permanent", id="str-is-none"

@@ -236,8 +236,9 @@ def _bound(values: Mapping[str, object], *, is_written: bool = False) -> None:
                 if is_written:
                     _refuse_half_characters(name)
         elif isinstance(value, Sequence) and not isinstance(value, str | bytes | range):
-            size += len(value)
-            if size <= MAX_BYTES:
+            if len(value) > MAX_BYTES - size:  # each of them is counted when its turn comes
+                size = MAX_BYTES + 1
+            else:
                 waiting.extend((inner, depth + 1) for inner in value)
         if size > MAX_BYTES:
             raise _invalid(f"They are larger than {MAX_BYTES} characters.")
