@@ -115,7 +115,9 @@ class Batch:
 
     def _refuse(self, call: AskedCall) -> Ended:
         thread = thread_of_call()
-        facts = tool_call_facts(tool=names.OTHER, call_id=call.id, thread=thread)
+        facts = tool_call_facts(
+            tool=names.OTHER, call_id=call.id, thread=thread, label=self._frame.thread_label
+        )
         report = ToolCallReport(facts)
         facts.outcome, facts.error_type = "failed", "unknown_tool"
         if call.id is not None:

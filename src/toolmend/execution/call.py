@@ -6,6 +6,7 @@ import os
 import time
 import uuid
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
@@ -60,6 +61,8 @@ class Call:
         self._function = guard.function if function is None else function
         self.is_async = guard.is_async if function is None else is_async(function)
         self.frame: CallFrame = current_frame.get() if outer is None else outer.frame.inner()
+        if guard.options.thread_label is not None:
+            self.frame = replace(self.frame, thread_label=guard.options.thread_label)
         self.thread = thread_of_call()
         self._outer = outer
         self._may_have_run = self._could_before = False
@@ -69,7 +72,10 @@ class Call:
         self._is_abandoned = False
         self._key = ""
         facts = tool_call_facts(
-            tool=guard.tool_name, call_id=self.frame.call_id, thread=self.thread
+            tool=guard.tool_name,
+            call_id=self.frame.call_id,
+            thread=self.thread,
+            label=self.frame.thread_label,
         )
         with ExitStack() as inside:
             if outer is not None:

@@ -12,6 +12,8 @@ from typing import Final
 
 from toolmend._threads import thread as named_thread
 from toolmend.execution.failures import ToolCallFailed
+from toolmend.settings import ThreadLabel
+from toolmend.telemetry.thread_labels import check_thread_label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +55,17 @@ class CallFrame:
     step: int | None = None
     deadline: float | None = None
     cancel: threading.Event | None = None
+    thread_label: ThreadLabel | None = None
     on_interrupted: Callable[[ToolCallFailed], None] | None = field(default=None, repr=False)
 
     def inner(self) -> CallFrame:
         """Return what surrounds the calls that a tool makes itself: it is the same run, not this call."""
-        return CallFrame(run_id=self.run_id, deadline=self.deadline, cancel=self.cancel)
+        return CallFrame(
+            run_id=self.run_id,
+            deadline=self.deadline,
+            cancel=self.cancel,
+            thread_label=self.thread_label,
+        )
 
 
 _NO_FRAME: Final = CallFrame()
@@ -73,6 +81,7 @@ def tool_context(
     thread: str | None = None,
     deadline_seconds: float | None = None,
     cancel: threading.Event | None = None,
+    thread_label: ThreadLabel | None = None,
     on_interrupted: Callable[[ToolCallFailed], None] | None = None,
 ) -> Iterator[None]:
     """Say which call the guarded tool below runs for.
@@ -84,9 +93,15 @@ def tool_context(
         thread: id of the conversation, as ``toolmend.thread`` names it.
         deadline_seconds: time for the whole call, retries and fallback included.
         cancel: ends a sync tool's waits between attempts, and the call, once it is set.
+        thread_label: ``"hash"`` keeps the id of the conversation out of the telemetry of the call and of
+            those inside it; a tool's own option wins, and without any ``TOOLMEND_THREAD_LABEL`` says.
         on_interrupted: told at once, with the result for the model, when the call is cancelled or
             interrupted; the exception goes on afterwards. Must not wait.
+
+    Raises:
+        PolicyError: there is no such ``thread_label``.
     """
+    check_thread_label(thread_label)
     outer = current_frame.get()
     deadline = outer.deadline
     if deadline_seconds is not None:
@@ -98,6 +113,7 @@ def tool_context(
         step=step,
         deadline=deadline,
         cancel=outer.cancel if cancel is None else cancel,
+        thread_label=thread_label or outer.thread_label,
         on_interrupted=on_interrupted,
     )
     token = current_frame.set(frame)

@@ -20,6 +20,8 @@ from toolmend.telemetry.thread_labels import thread_label
 if TYPE_CHECKING:
     from opentelemetry.util.types import AttributeValue
 
+    from toolmend.settings import ThreadLabel
+
 _GOOD: Final = ("ok", "cancelled")
 """Outcomes that nobody has to be told about."""
 
@@ -200,12 +202,14 @@ class ToolCallReport:
         log("warning", names.LOG_TOOL_FAILED, **fields)
 
 
-def tool_call_facts(*, tool: str, call_id: str | None, thread: str | None) -> ToolCallFacts:
+def tool_call_facts(
+    *, tool: str, call_id: str | None, thread: str | None, label: ThreadLabel | None = None
+) -> ToolCallFacts:
     """Return the facts of a call that begins, with ids as telemetry may show them."""
     return ToolCallFacts(
         tool=as_label(tool),
         call_id=shown(call_id),
-        thread=None if thread is None else thread_label(thread),
+        thread=None if thread is None else thread_label(thread, label),
     )
 
 
