@@ -120,6 +120,7 @@ class Batch:
         )
         report = ToolCallReport(facts)
         facts.outcome, facts.error_type = "failed", "unknown_tool"
+        report.settle()
         if call.id is not None:
             call_ends.note(thread, call.id, CallEnd(call.name, "tool_error", report.span_context))
         report.end()

@@ -242,10 +242,12 @@ class Call:
         """Tell telemetry, the record and the budget; return whether the budget is spent."""
         facts = self.report.facts
         facts.outcome = outcome
+        if failure is not None:
+            facts.error_type = failure.error_type
+        self.report.settle()
         if failure is None:
             self._note("result_lost")
         else:
-            facts.error_type = failure.error_type
             is_answered = outcome == "degraded"
             self._note("result_lost" if is_answered else MEANINGS[failure.error_type].cause)
         is_exhausted = self._spend(outcome, failure)

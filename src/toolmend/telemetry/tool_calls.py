@@ -115,14 +115,20 @@ class ToolCallReport:
                 first = self._new_attempt(self._attempt_began)
                 _end_attempt(first, error_type, self._attempt_ended)
 
+    def settle(self) -> None:
+        """Note that the facts are complete: whether there is a span, and which, is known from now on."""
+        if self._is_silent or self._span is not None or self.facts.outcome == "ok":
+            return
+        if settings().spans == "repairs":
+            with guard("telemetry"):
+                self._span = self._new_span(self._began_at)
+
     def end(self) -> None:
         """Count the call, log it where it failed, and end its span."""
         facts = self.facts
         if self._is_silent:
             return
-        if self._span is None and facts.outcome != "ok" and settings().spans == "repairs":
-            with guard("telemetry"):
-                self._span = self._new_span(self._began_at)
+        self.settle()
         with guard("telemetry"), CurrentSpan(self._span):
             out = signals()
             out.add(names.TOOL_CALLS_EXECUTED, facts.tool, facts.outcome, facts.error_type)

@@ -23,9 +23,10 @@ from tests.execution.calls.driving import (
 )
 from toolmend import BrokenHistoryError, Policy, Repair
 from toolmend.execution import Breaker, Fallback, ToolCallFailed, Tools, breaker_of, tool_context
+from toolmend.settings import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.unit.telemetry_capture import Captured
 
@@ -127,6 +128,47 @@ def test_a_dangling_call_is_counted_with_its_known_cause_and_linked_to_its_span(
     # The text is that of the shape alone, which any process would write.
     plain = toolmend.repair(history(call_id), "openai-chat").messages
     assert sent == [list(plain)]
+
+
+@pytest.fixture
+def spans_of_repairs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TOOLMEND_SPANS", "repairs")
+    settings.cache_clear()
+    yield
+    settings.cache_clear()
+
+
+@pytest.mark.parametrize("how", ["Tools.run", "tool_context"])
+@pytest.mark.parametrize("end", [end for end in ENDS if end != "interrupted"])
+@pytest.mark.usefixtures("spans_of_repairs")
+def test_where_only_failures_have_spans_the_link_leads_to_them(
+    how: str, end: str, telemetry: Captured
+) -> None:
+    call_id = f"cause-{next(UNIQUE)}"
+    run(how, "sync, limited", end, call_id, "t-1")
+
+    @toolmend.model_call
+    def ask(messages: Any, thread_id: str | None = None) -> None:
+        pass
+
+    ask(history(call_id), thread_id="t-1")
+    [span] = [one for one in telemetry.spans if one.name == "toolmend.model_call"]
+    found = [one.context for one in telemetry.spans if one.name == "execute_tool look"]
+    assert len(found) == (end != "ended well")
+    assert [link.context for link in span.links] == found
+
+
+@pytest.mark.usefixtures("spans_of_repairs")
+def test_where_only_failures_have_spans_an_unknown_tool_is_linked(telemetry: Captured) -> None:
+    Tools().run_sync(asked(("cause-no", "nobody", "{}")), thread="t-1")
+
+    @toolmend.model_call
+    def ask(messages: Any, thread_id: str | None = None) -> None:
+        pass
+
+    ask(history("cause-no", "nobody"), thread_id="t-1")
+    [span] = [one for one in telemetry.spans if one.name == "toolmend.model_call"]
+    assert [link.context for link in span.links] == [tool_span(telemetry, "_OTHER").context]
 
 
 def test_texts_change_only_where_the_policy_says_so() -> None:
