@@ -13,7 +13,8 @@ from tests.unit.telemetry_capture import Captured, captured
 from toolmend import Breaker, breaker_of, tool_call
 from toolmend._call_ends import CallEnd, CallEnds
 from toolmend.execution.budgets import Budgets, Spent
-from toolmend.telemetry import gauges, names
+from toolmend.telemetry import gauges, names, signals
+from toolmend.telemetry.label_sets import LIMITS, LabelSets
 
 
 def end(tool: str = "t", cause: str | None = "timeout") -> CallEnd:
@@ -245,14 +246,43 @@ def test_abandoned_calls_of_one_name_are_added_up_and_gone_tools_are_not_shown()
         assert shown(capture, "gauged-sum") == {}
 
 
+@pytest.mark.parametrize(
+    ("states", "worst"),
+    [
+        (["open", "closed", "closed"], "open"),
+        (["closed", "open", "closed"], "open"),
+        (["closed", "closed", "half_open"], "half_open"),
+        (["forced_open", "half_open", None], "forced_open"),
+    ],
+    ids=["first", "middle", "last", "none"],
+)
+def test_tools_past_the_limit_of_names_show_their_worst_state_and_their_sum(states, worst):
+    with captured() as capture:
+        known = [Watched(f"known-{number}") for number in range(LIMITS[names.TOOL])]
+        for tool in known:
+            signals.signals().memory.labels.bounded(names.TOOL, tool.tool_name)
+        late = [Watched(f"late-{n}", state, abandoned=n + 1) for n, state in enumerate(states)]
+        for tool in late:
+            gauges.watch_tool(tool)
+        assert shown(capture, names.OTHER) == {
+            state: int(state == worst) for state in names.BREAKER_STATES
+        }
+        abandoned = points(capture, names.TOOL_CALLS_ABANDONED.name)
+        own = sum(tool.abandoned for tool in late)
+        [found] = [value for labels, value in abandoned if labels[names.TOOL] == names.OTHER]
+        assert found == own
+
+
 def test_gauges_are_read_while_tools_come_and_go():
+    labels = LabelSets(200)
+
     def work(number: int) -> None:
         for _ in range(300):
             if number % 2:
                 gauges.watch_tool(Watched(f"gauged-{number}"))
             else:
-                gauges._breaker_states()
-                gauges._abandoned_calls()
+                gauges._breaker_states(labels)
+                gauges._abandoned_calls(labels)
 
     in_a_crowd(work)
 
