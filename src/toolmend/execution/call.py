@@ -15,7 +15,7 @@ from toolmend._call_ends import CallEnd, call_ends
 from toolmend._threads import current_thread
 from toolmend.execution import texts
 from toolmend.execution.budgets import Budgets
-from toolmend.execution.context import CallFrame, ToolContext, current_frame
+from toolmend.execution.context import CallFrame, ToolContext, current_frame, leave_frame
 from toolmend.execution.ended import Ended, FallbackKind
 from toolmend.execution.error_types import MEANINGS
 from toolmend.execution.failures import AttemptFailed, Failure, ToolCallFailed
@@ -136,7 +136,7 @@ class Call:
             with self.report.current():
                 yield
         finally:
-            current_frame.reset(token)
+            leave_frame(token)
 
     def bound(self, owner: tuple[Any, ...], values: dict[str, object]) -> Callable[[], Any]:
         """Return the tool with its arguments."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from contextvars import ContextVar
+from contextlib import contextmanager, nullcontext, suppress
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -72,6 +72,15 @@ _NO_FRAME: Final = CallFrame()
 current_frame: Final[ContextVar[CallFrame]] = ContextVar("toolmend_tool_call", default=_NO_FRAME)
 
 
+def leave_frame(token: Token[CallFrame]) -> None:
+    """Return to what surrounded the frame that a token stands for.
+
+    A generator or coroutine that was left behind is closed in another context: there the frame was never set.
+    """
+    with suppress(ValueError):
+        current_frame.reset(token)
+
+
 @contextmanager
 def tool_context(
     *,
@@ -121,4 +130,4 @@ def tool_context(
         with nullcontext() if thread is None else named_thread(thread):
             yield
     finally:
-        current_frame.reset(token)
+        leave_frame(token)
