@@ -151,6 +151,11 @@ class Call:
         self._is_abandoned = True
         self.guard.abandon(running)
 
+    def repeat(self, error_type: ErrorType) -> None:
+        """Note that the tool is tried again: how it went so far does not tell how the call ends."""
+        self._is_abandoned = False
+        self.report.retry(error_type)
+
     def timed_out(self) -> Failure:
         """Return what a timeout of ours means for this tool."""
         is_safe = self.guard.is_retry_safe
@@ -263,11 +268,14 @@ class Call:
             failure is not None
             and outcome in ("failed", "abandoned")
             and failure.error_type not in _NOT_BUDGETED
+            and not self._refusal
         ):
             failed = failure.error_type
         spent = budgets.add(
             run_id, self.guard.tool_name, attempts=self.report.facts.attempts, failed=failed
         )
+        if self._refusal:
+            return True
         return failed is not None and budget is not None and spent.failures >= budget
 
     def _note(self, cause: Any) -> None:

@@ -131,7 +131,7 @@ def _attempts(call: Call, owner: tuple[Any, ...], values: Values) -> Generator[A
             error_type = failed.failure.error_type
             wait = backoff.wait_after(failed)
         yield Wait(call, wait)
-        call.report.retry(error_type)
+        call.repeat(error_type)
 
 
 def _attempt(call: Call, owner: tuple[Any, ...], values: Values) -> Generator[Any, Any, Any]:
