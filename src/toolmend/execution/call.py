@@ -11,7 +11,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from toolmend._call_ends import CallEnd, call_ends
+from toolmend._call_ends import CallEnd, call_ends, digest_of
 from toolmend._threads import current_thread
 from toolmend.execution import texts
 from toolmend.execution.budgets import Budgets
@@ -81,6 +81,14 @@ class Call:
             if outer is not None:
                 inside.enter_context(outer.report.current())
             self.report: ToolCallReport = ToolCallReport(facts)
+        self._digest = self.frame.digest
+
+    def begin(self, values: Mapping[str, object]) -> None:
+        """Note that the call has its arguments, and runs."""
+        if self.frame.call_id is None:
+            return
+        if self._digest is None:
+            self._digest = digest_of(self.guard.tool_name, values)
         self._note(None)
 
     def remaining_seconds(self) -> float | None:
@@ -280,7 +288,13 @@ class Call:
 
     def _note(self, cause: Any) -> None:
         if self.frame.call_id is not None:
-            end = CallEnd(self.guard.tool_name, cause, self.report.span_context)
+            end = CallEnd(
+                self.guard.tool_name,
+                cause,
+                self.report.span_context,
+                self._digest,
+                is_as_asked=self.frame.digest is not None,
+            )
             call_ends.note(self.thread, self.frame.call_id, end)
 
     def _context(self, values: Mapping[str, object]) -> ToolContext:

@@ -56,6 +56,7 @@ class CallFrame:
     deadline: float | None = None
     cancel: threading.Event | None = None
     thread_label: ThreadLabel | None = None
+    digest: bytes | None = None  # of the call in the model's message, where that is known
     on_interrupted: Callable[[ToolCallFailed], None] | None = field(default=None, repr=False)
 
     def inner(self) -> CallFrame:

@@ -91,6 +91,7 @@ def conduct(
         try:
             call.check_budget()
             values = given()
+            call.begin(values)
             value = yield from _attempts(call, owner, guard.arguments.ready(values))
         except AttemptFailed as failed:
             if failed.failure.error_type == "invalid_schema":
