@@ -6,7 +6,7 @@ import asyncio
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal, TypeVar, get_args, overload
+from typing import Any, Literal, TypeVar, overload
 
 from typing_extensions import ParamSpec
 
@@ -24,7 +24,7 @@ from toolmend._watched import watch_manager, watch_stream
 from toolmend.errors import PolicyError
 from toolmend.mend import find_format
 from toolmend.mending.policy import DEFAULT_POLICY, Policy
-from toolmend.settings import ThreadLabel
+from toolmend.telemetry.thread_labels import check_thread_label
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -115,8 +115,7 @@ def model_call(
             "messages is the name of a parameter, or a pair of functions: get(state) and "
             f"put(state, messages); got {messages!r}"
         )
-    if thread_label not in (None, *get_args(ThreadLabel)):
-        raise PolicyError(f"thread_label must be 'raw' or 'hash'; got {thread_label!r}")
+    check_thread_label(thread_label)
     options = Options(
         messages=messages,
         model=model,

@@ -26,7 +26,7 @@ from toolmend._known_causes import KnownCauses
 from toolmend._run import OnRepair, Run, outermost_run, settle_abandoned
 from toolmend._threads import as_id, current_thread
 from toolmend.errors import BrokenHistoryError, HistoryError
-from toolmend.formats import FORMATS
+from toolmend.formats import FORMATS, Format
 from toolmend.mend import Repair, find_format, repair
 from toolmend.mending.findings import Finding, count
 from toolmend.mending.policy import Policy
@@ -134,14 +134,18 @@ class Prepared:
             wire = find_format(messages, self._options.format, hint)
             name = wire.NAME if wire is not None else None
             found = repair(messages, name, policy)
-            known = self._known(found.findings, args, kwargs, facts)
-            if known is not None and known.causes:
-                found = repair(messages, name, policy, known.causes)
+            known = self._known(found.findings, args, kwargs, facts, messages=messages, wire=wire)
+            if known is not None:
+                causes = known.by_id() if policy.text_from_record else None
+                findings = known.told(found.findings)
+                if causes:
+                    found = repair(messages, name, policy, causes)
+                found = replace(found, findings=findings)
         except HistoryError:
             return None
         except BrokenHistoryError as error:
-            known = self._known(error.findings, args, kwargs, facts)
-            told = error if known is None else known.told(error)
+            known = self._known(error.findings, args, kwargs, facts, messages=messages, wire=wire)
+            told = error if known is None else known.told_error(error)
             facts.note(wire, messages, "raised", told.findings, count(told.findings))
             raise told from None
         if found.changed:
@@ -160,6 +164,9 @@ class Prepared:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         facts: ModelCallFacts,
+        *,
+        messages: Sequence[object],
+        wire: Format | None,
     ) -> KnownCauses | None:
         """Look up how the tool calls ended that left no result."""
         if not findings:
@@ -167,7 +174,7 @@ class Prepared:
         thread = None
         with suppress(Exception):  # counted where the thread is told
             thread = self._thread_id(args, kwargs)
-        known = KnownCauses(findings, thread)
+        known = KnownCauses(findings, thread, messages, wire)
         facts.tool_spans = tuple(known.spans)
         return known
 

@@ -35,6 +35,7 @@ WRONG = [
     ),
     *(("strict_result", value) for value in (1, "yes", None)),
     *(("name", value) for value in ("", " ", 5, b"x")),
+    *(("thread_label", value) for value in ("", "hashed", 5, True, [])),
 ]
 
 
@@ -60,6 +61,7 @@ def test_options_that_cannot_work(option, value):
         ("fallback", Fallback(value=1)),
         *(("arguments_schema", value) for value in (None, {}, {"type": "object"})),
         ("name", "other"),
+        *(("thread_label", value) for value in (None, "raw", "hash")),
     ],
     ids=lambda value: stable(value)[:30],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,9 +12,10 @@ import pytest
 
 from tests.unit.telemetry_capture import Captured, captured
 from toolmend import Breaker, breaker_of, tool_call
-from toolmend._call_ends import CallEnd, CallEnds
+from toolmend._call_ends import CallEnd, CallEnds, digest_of
 from toolmend.execution.budgets import Budgets, Spent
-from toolmend.telemetry import gauges, names
+from toolmend.telemetry import gauges, names, signals
+from toolmend.telemetry.label_sets import LIMITS, LabelSets
 
 
 def end(tool: str = "t", cause: str | None = "timeout") -> CallEnd:
@@ -28,7 +30,7 @@ def end(tool: str = "t", cause: str | None = "timeout") -> CallEnd:
         ([("a", "t")], "a", None, "t"),
         ([("a", "t")], "a", "other", None),
         ([("a", "t")], "b", "t", None),
-        ([("a", "t")], None, "t", "t"),
+        ([("a", "t")], None, "t", None),
         ([("a", "t"), ("b", "t")], None, "t", None),
         ([(None, "t")], "a", "t", "t"),
         ([(None, "t")], "a", "other", None),
@@ -55,6 +57,72 @@ def test_call_ends(noted, thread, tool, found):
     got = ends.find(thread, "c1", tool)
     assert (got.tool if got else None) == found
     assert ends.find(thread, "c2", tool) is None
+
+
+A, B = digest_of("t", '{"q": "a"}'), digest_of("t", {"q": "b"})
+TURNS = {
+    "its own of two turns": ([("x", A, True), ("x", B, True)], "x", A, 0),
+    "its own of two turns, the later": ([("x", A, True), ("x", B, True)], "x", B, 1),
+    "another turn alone": ([("x", B, True)], "x", A, None),
+    "called by hand with more": ([("x", B, False)], "x", A, 0),
+    "called by hand with more, twice": ([("x", B, False), ("x", None, False)], "x", A, None),
+    "called by hand with the same": ([("x", A, False), ("x", B, False)], "x", A, 0),
+    "arguments not known there": ([("x", None, False)], "x", A, 0),
+    "arguments not known here": ([("x", A, True)], "x", None, 0),
+    "arguments not known here, two turns": ([("x", A, True), ("x", B, True)], "x", None, None),
+    "nobody names a thread": ([(None, A, True), (None, B, True)], None, A, 0),
+    "nobody names a thread, the later": ([(None, A, False), (None, B, False)], None, B, 1),
+    "nobody names a thread, another's": ([(None, B, False)], None, A, None),
+    "nobody named it where it ran": ([(None, A, False), (None, B, False)], "x", A, 0),
+    "nobody named it where it ran, another's": ([(None, B, False)], "x", A, None),
+    "a thread's, asked without": ([("x", A, False)], None, A, 0),
+    "a thread's, asked without, another's": ([("x", B, False)], None, A, None),
+    "a thread's, asked without and not known": ([("x", None, False)], None, A, None),
+    "of two threads, asked without": ([("x", A, True), ("y", B, True)], None, A, 0),
+    "the same of two threads, asked without": ([("x", A, True), ("y", A, True)], None, A, None),
+    "another thread's": ([("y", A, True)], "x", A, None),
+    "its own before a nameless one": ([("x", A, True), (None, A, True)], "x", A, 0),
+}
+
+
+@pytest.mark.parametrize(("noted", "thread", "digest", "found"), TURNS.values(), ids=TURNS)
+def test_calls_of_one_id_are_told_apart_by_their_arguments(noted, thread, digest, found):
+    ends = CallEnds()
+    for number, (whose, its_digest, is_as_asked) in enumerate(noted):
+        ends.note(whose, "call_0", CallEnd("t", "timeout", number, its_digest, is_as_asked))
+    got = ends.find(thread, "call_0", "t", digest)
+    assert (None if got is None else got.span_context) == found
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ('{"a": 1, "b": 2}', '{"b":2,"a":1}', True),
+        ('{"a": 1}', {"a": 1}, True),
+        ("", {}, True),
+        (None, "{}", True),
+        ("free text", "free text", True),
+        ("free text", "other text", False),
+        ('{"a": 1}', '{"a": 2}', False),
+        ('{"a": "\\ud800"}', {"a": "\ud800"}, True),
+        ({"a": (1, 2)}, {"a": [1, 2]}, True),
+    ],
+    ids=["order", "form", "empty", "none", "text", "texts", "values", "surrogate", "tuple"],
+)
+def test_digests_of_arguments(one, other, is_same):
+    assert (digest_of("t", one) == digest_of("t", other)) == is_same
+    assert digest_of("t", one) != digest_of("u", one)
+
+
+def test_arguments_that_are_no_json_have_no_digest():
+    class Bad(dict):
+        def items(self):
+            raise OSError
+
+    circular = {}
+    circular["self"] = circular
+    for arguments in ({"a": object()}, circular, Bad(a=1), {"a": {1: 2, "b": 3}}):
+        assert digest_of("t", arguments) is None
 
 
 def test_the_latest_end_of_a_call_counts():
@@ -245,14 +313,46 @@ def test_abandoned_calls_of_one_name_are_added_up_and_gone_tools_are_not_shown()
         assert shown(capture, "gauged-sum") == {}
 
 
+@pytest.mark.parametrize(
+    ("states", "worst"),
+    [
+        (["open", "closed", "closed"], "open"),
+        (["closed", "open", "closed"], "open"),
+        (["closed", "closed", "half_open"], "half_open"),
+        (["forced_open", "half_open", None], "forced_open"),
+    ],
+    ids=["first", "middle", "last", "none"],
+)
+def test_tools_past_the_limit_of_names_show_their_worst_state_and_their_sum(
+    states, worst, monkeypatch
+):
+    monkeypatch.setattr(gauges, "_watched", weakref.WeakSet())
+    with captured() as capture:
+        known = [Watched(f"known-{number}") for number in range(LIMITS[names.TOOL])]
+        for tool in known:
+            signals.signals().memory.labels.bounded(names.TOOL, tool.tool_name)
+        late = [Watched(f"late-{n}", state, abandoned=n + 1) for n, state in enumerate(states)]
+        for tool in late:
+            gauges.watch_tool(tool)
+        assert shown(capture, names.OTHER) == {
+            state: int(state == worst) for state in names.BREAKER_STATES
+        }
+        abandoned = points(capture, names.TOOL_CALLS_ABANDONED.name)
+        own = sum(tool.abandoned for tool in late)
+        [found] = [value for labels, value in abandoned if labels[names.TOOL] == names.OTHER]
+        assert found == own
+
+
 def test_gauges_are_read_while_tools_come_and_go():
+    labels = LabelSets(200)
+
     def work(number: int) -> None:
         for _ in range(300):
             if number % 2:
                 gauges.watch_tool(Watched(f"gauged-{number}"))
             else:
-                gauges._breaker_states()
-                gauges._abandoned_calls()
+                gauges._breaker_states(labels)
+                gauges._abandoned_calls(labels)
 
     in_a_crowd(work)
 

@@ -32,6 +32,7 @@ from tests.integrations.langchain_agent import (
 )
 from toolmend.integrations.langchain import ToolmendMiddleware
 from toolmend.telemetry import names
+from toolmend.telemetry.thread_labels import thread_label
 
 FAST = toolmend.Retry(initial_seconds=0, max_seconds=0)
 SEARCH = asking(("search", {"query": "weather"}))
@@ -509,6 +510,29 @@ def test_a_named_thread_wins_over_the_graphs(telemetry) -> None:
             config={"configurable": {"thread_id": "T-1"}},
         )
     assert {span.attributes["gen_ai.conversation.id"] for span in telemetry.spans} == {"mine"}
+
+
+@pytest.mark.parametrize(
+    ("options", "is_hashed"),
+    [
+        ({}, False),
+        ({"thread_label": "hash"}, True),
+        ({"default": {"thread_label": "hash"}}, True),
+        ({"thread_label": "hash", "tools": {"search": {"thread_label": "raw"}}}, False),
+    ],
+    ids=["nobody", "middleware", "default", "tool-wins"],
+)
+def test_threads_of_tools_are_shown_as_asked(options, is_hashed, mode, telemetry) -> None:
+    body = Body((ValueError("no"),))
+    config = {"configurable": {"thread_id": "customer-4711"}}
+    run_agent(mode, ToolmendMiddleware(**options), [body.tool()], SEARCH, config=config)
+    shown = [
+        span.attributes["gen_ai.conversation.id"]
+        for span in telemetry.spans
+        if span.name == "execute_tool search"
+    ]
+    shown += [log["thread"] for log in telemetry.logs if log["event"] == "tool_call_failed"]
+    assert shown == [thread_label("customer-4711", "hash" if is_hashed else "raw")] * 2
 
 
 @pytest.mark.parametrize("where", ["run_id", "configurable"])

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from toolmend._call_ends import CallEnd, call_ends
+from toolmend._call_ends import CallEnd, call_ends, digest_of
 from toolmend.execution import texts
 from toolmend.execution.call import thread_of_call
 from toolmend.execution.context import CallFrame, current_frame
@@ -104,7 +104,12 @@ class Batch:
         if guard is None:
             self._ends[number] = self._refuse(call)
             return
-        frame = replace(self._frame, call_id=call.id, on_interrupted=partial(self._take, number))
+        frame = replace(
+            self._frame,
+            call_id=call.id,
+            digest=_digest(call),
+            on_interrupted=partial(self._take, number),
+        )
         current_frame.set(frame)  # of this task alone
         given = partial(guard.arguments.read, call.arguments, is_text=call.is_text)
         steps = conduct(guard, given, self._owners[call.name])
@@ -115,11 +120,16 @@ class Batch:
 
     def _refuse(self, call: AskedCall) -> Ended:
         thread = thread_of_call()
-        facts = tool_call_facts(tool=names.OTHER, call_id=call.id, thread=thread)
+        facts = tool_call_facts(
+            tool=names.OTHER, call_id=call.id, thread=thread, label=self._frame.thread_label
+        )
         report = ToolCallReport(facts)
         facts.outcome, facts.error_type = "failed", "unknown_tool"
+        report.settle()
         if call.id is not None:
-            call_ends.note(thread, call.id, CallEnd(call.name, "tool_error", report.span_context))
+            span, digest = report.span_context, _digest(call)
+            end = CallEnd(call.name, "tool_error", span, digest, is_as_asked=True)
+            call_ends.note(thread, call.id, end)
         report.end()
         # What the model wrote may be of any length, and comparing takes its square.
         written = call.name[:_MAX_NAME_CHARS]
@@ -160,6 +170,10 @@ def _first_of_each(calls: Sequence[AskedCall]) -> list[int]:
         )
         for number, call in enumerate(calls)
     ]
+
+
+def _digest(call: AskedCall) -> bytes | None:
+    return None if call.id is None else digest_of(call.name, call.arguments)
 
 
 def _asks_same(call: AskedCall, other: AskedCall) -> bool:

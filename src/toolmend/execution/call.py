@@ -6,15 +6,16 @@ import os
 import time
 import uuid
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from toolmend._call_ends import CallEnd, call_ends
+from toolmend._call_ends import CallEnd, call_ends, digest_of
 from toolmend._threads import current_thread
 from toolmend.execution import texts
 from toolmend.execution.budgets import Budgets
-from toolmend.execution.context import CallFrame, ToolContext, current_frame
+from toolmend.execution.context import CallFrame, ToolContext, current_frame, leave_frame
 from toolmend.execution.ended import Ended, FallbackKind
 from toolmend.execution.error_types import MEANINGS
 from toolmend.execution.failures import AttemptFailed, Failure, ToolCallFailed
@@ -60,6 +61,8 @@ class Call:
         self._function = guard.function if function is None else function
         self.is_async = guard.is_async if function is None else is_async(function)
         self.frame: CallFrame = current_frame.get() if outer is None else outer.frame.inner()
+        if guard.options.thread_label is not None:
+            self.frame = replace(self.frame, thread_label=guard.options.thread_label)
         self.thread = thread_of_call()
         self._outer = outer
         self._may_have_run = self._could_before = False
@@ -69,12 +72,23 @@ class Call:
         self._is_abandoned = False
         self._key = ""
         facts = tool_call_facts(
-            tool=guard.tool_name, call_id=self.frame.call_id, thread=self.thread
+            tool=guard.tool_name,
+            call_id=self.frame.call_id,
+            thread=self.thread,
+            label=self.frame.thread_label,
         )
         with ExitStack() as inside:
             if outer is not None:
                 inside.enter_context(outer.report.current())
             self.report: ToolCallReport = ToolCallReport(facts)
+        self._digest = self.frame.digest
+
+    def begin(self, values: Mapping[str, object]) -> None:
+        """Note that the call has its arguments, and runs."""
+        if self.frame.call_id is None:
+            return
+        if self._digest is None:
+            self._digest = digest_of(self.guard.tool_name, values)
         self._note(None)
 
     @property
@@ -135,7 +149,7 @@ class Call:
             with self.report.current():
                 yield
         finally:
-            current_frame.reset(token)
+            leave_frame(token)
 
     def bound(self, owner: tuple[Any, ...], values: dict[str, object]) -> Callable[[], Any]:
         """Return the tool with its arguments."""
@@ -149,6 +163,11 @@ class Call:
         """Note that an attempt was given up and goes on."""
         self._is_abandoned = True
         self.guard.abandon(running)
+
+    def repeat(self, error_type: ErrorType) -> None:
+        """Note that the tool is tried again: how it went so far does not tell how the call ends."""
+        self._is_abandoned = False
+        self.report.retry(error_type)
 
     def timed_out(self) -> Failure:
         """Return what a timeout of ours means for this tool."""
@@ -241,10 +260,12 @@ class Call:
         """Tell telemetry, the record and the budget; return whether the budget is spent."""
         facts = self.report.facts
         facts.outcome = outcome
+        if failure is not None:
+            facts.error_type = failure.error_type
+        self.report.settle()
         if failure is None:
             self._note("result_lost")
         else:
-            facts.error_type = failure.error_type
             is_answered = outcome == "degraded"
             self._note("result_lost" if is_answered else MEANINGS[failure.error_type].cause)
         is_exhausted = self._spend(outcome, failure)
@@ -260,16 +281,25 @@ class Call:
             failure is not None
             and outcome in ("failed", "abandoned")
             and failure.error_type not in _NOT_BUDGETED
+            and not self._refusal
         ):
             failed = failure.error_type
         spent = budgets.add(
             run_id, self.guard.tool_name, attempts=self.report.facts.attempts, failed=failed
         )
+        if self._refusal:
+            return True
         return failed is not None and budget is not None and spent.failures >= budget
 
     def _note(self, cause: Any) -> None:
         if self.frame.call_id is not None:
-            end = CallEnd(self.guard.tool_name, cause, self.report.span_context)
+            end = CallEnd(
+                self.guard.tool_name,
+                cause,
+                self.report.span_context,
+                self._digest,
+                is_as_asked=self.frame.digest is not None,
+            )
             call_ends.note(self.thread, self.frame.call_id, end)
 
     def _context(self, values: Mapping[str, object]) -> ToolContext:

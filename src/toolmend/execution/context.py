@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from contextvars import ContextVar
+from contextlib import contextmanager, nullcontext, suppress
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from typing import Final
 
 from toolmend._threads import as_id
 from toolmend._threads import thread as named_thread
 from toolmend.execution.failures import ToolCallFailed
+from toolmend.settings import ThreadLabel
+from toolmend.telemetry.thread_labels import check_thread_label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,15 +56,31 @@ class CallFrame:
     step: int | None = None
     deadline: float | None = None
     cancel: threading.Event | None = None
+    thread_label: ThreadLabel | None = None
+    digest: bytes | None = None  # of the call in the model's message, where that is known
     on_interrupted: Callable[[ToolCallFailed], None] | None = field(default=None, repr=False)
 
     def inner(self) -> CallFrame:
         """Return what surrounds the calls that a tool makes itself: it is the same run, not this call."""
-        return CallFrame(run_id=self.run_id, deadline=self.deadline, cancel=self.cancel)
+        return CallFrame(
+            run_id=self.run_id,
+            deadline=self.deadline,
+            cancel=self.cancel,
+            thread_label=self.thread_label,
+        )
 
 
 _NO_FRAME: Final = CallFrame()
 current_frame: Final[ContextVar[CallFrame]] = ContextVar("toolmend_tool_call", default=_NO_FRAME)
+
+
+def leave_frame(token: Token[CallFrame]) -> None:
+    """Return to what surrounded the frame that a token stands for.
+
+    A generator or coroutine that was left behind is closed in another context: there the frame was never set.
+    """
+    with suppress(ValueError):
+        current_frame.reset(token)
 
 
 @contextmanager
@@ -74,6 +92,7 @@ def tool_context(
     thread: str | None = None,
     deadline_seconds: float | None = None,
     cancel: threading.Event | None = None,
+    thread_label: ThreadLabel | None = None,
     on_interrupted: Callable[[ToolCallFailed], None] | None = None,
 ) -> Iterator[None]:
     """Say which call the guarded tool below runs for.
@@ -85,9 +104,15 @@ def tool_context(
         thread: id of the conversation, as ``toolmend.thread`` names it.
         deadline_seconds: time for the whole call, retries and fallback included.
         cancel: ends a sync tool's waits between attempts, and the call, once it is set.
+        thread_label: ``"hash"`` keeps the id of the conversation out of the telemetry of the call and of
+            those inside it; a tool's own option wins, and without any ``TOOLMEND_THREAD_LABEL`` says.
         on_interrupted: told at once, with the result for the model, when the call is cancelled or
             interrupted; the exception goes on afterwards. Must not wait.
+
+    Raises:
+        PolicyError: there is no such ``thread_label``.
     """
+    check_thread_label(thread_label)
     outer = current_frame.get()
     deadline = outer.deadline
     if deadline_seconds is not None:
@@ -99,6 +124,7 @@ def tool_context(
         step=step,
         deadline=deadline,
         cancel=outer.cancel if cancel is None else cancel,
+        thread_label=thread_label or outer.thread_label,
         on_interrupted=on_interrupted,
     )
     token = current_frame.set(frame)
@@ -106,4 +132,4 @@ def tool_context(
         with nullcontext() if thread is None else named_thread(thread):
             yield
     finally:
-        current_frame.reset(token)
+        leave_frame(token)

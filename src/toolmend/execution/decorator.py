@@ -66,6 +66,8 @@ def tool_call(
         run_budget: after so many failed calls in one run the tool is not run again there; None for no
             limit. Runs are named by ``tool_context`` or ``Tools.run``.
         max_workers: how many threads a sync tool with a time limit may use.
+        thread_label: ``"hash"`` keeps ids of conversations out of the telemetry of the tool and of those
+            that it calls.
 
     Raises:
         TypeError: ``function`` cannot be called.

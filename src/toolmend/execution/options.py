@@ -15,6 +15,8 @@ from toolmend.execution.fallback import Fallback
 from toolmend.execution.numbers import is_count, is_seconds
 from toolmend.execution.retry import Retry
 from toolmend.execution.workers import MAX_WORKERS
+from toolmend.settings import ThreadLabel
+from toolmend.telemetry.thread_labels import check_thread_label
 
 Effect = Literal["read", "idempotent", "keyed", "non_idempotent"]
 Classifier = Callable[[Exception], "Failure | str | None"]
@@ -42,6 +44,7 @@ class ToolSettings(TypedDict, total=False):
     classify: Classifier | None
     run_budget: int | None
     max_workers: int
+    thread_label: ThreadLabel | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,7 @@ class ToolOptions:
     classify: Classifier | None = None
     run_budget: int | None = 3
     max_workers: int = MAX_WORKERS
+    thread_label: ThreadLabel | None = None
 
     def __post_init__(self) -> None:
         if self.effect not in get_args(Effect):
@@ -88,6 +92,7 @@ class ToolOptions:
         _check_hooks(self)
         if not isinstance(self.strict_result, bool):
             raise PolicyError(f"strict_result is True or False; got {self.strict_result!r}")
+        check_thread_label(self.thread_label)
         given: object = self.name
         if given is not None and not (isinstance(given, str) and given.strip()):
             raise PolicyError(f"name is a text that is not empty; got {given!r}")

@@ -99,6 +99,7 @@ def conduct(
         try:
             call.check_budget()
             values = given()
+            call.begin(values)
             value = yield from _attempts(call, owner, guard.arguments.ready(values))
         except AttemptFailed as failed:
             if failed.failure.error_type == "invalid_schema":
@@ -139,7 +140,7 @@ def _attempts(call: Call, owner: tuple[Any, ...], values: Values) -> Generator[A
             error_type = failed.failure.error_type
             wait = backoff.wait_after(failed)
         yield Wait(call, wait)
-        call.report.retry(error_type)
+        call.repeat(error_type)
 
 
 def _attempt(call: Call, owner: tuple[Any, ...], values: Values) -> Generator[Any, Any, Any]:

@@ -26,7 +26,9 @@ from toolmend.execution.results import MAX_CHARS
 from toolmend.execution.schema import SchemaError
 from toolmend.formats.answers import asked_calls
 from toolmend.mend import find_format
+from toolmend.settings import ThreadLabel
 from toolmend.telemetry.faults import guard as fault_guard
+from toolmend.telemetry.thread_labels import check_thread_label
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,10 +40,19 @@ class Tools:
 
     Args:
         max_result_chars: longer results are cut before they go to the model.
+        thread_label: ``"hash"`` keeps ids of conversations out of the telemetry of what ``run`` runs; a
+            tool's own option wins.
+
+    Raises:
+        PolicyError: there is no such ``thread_label``.
     """
 
-    def __init__(self, *, max_result_chars: int = MAX_CHARS) -> None:
+    def __init__(
+        self, *, max_result_chars: int = MAX_CHARS, thread_label: ThreadLabel | None = None
+    ) -> None:
+        check_thread_label(thread_label)
         self._max_result_chars = max_result_chars
+        self._thread_label = thread_label
         self._tools: dict[str, Callable[..., Any]] = {}
         self._guards: dict[str, Guard] = {}
         self._owners: dict[str, tuple[Any, ...]] = {}
@@ -204,6 +215,7 @@ class Tools:
             step=outer.step if step is None else step,
             deadline=deadline,
             cancel=outer.cancel,
+            thread_label=self._thread_label or outer.thread_label,
         )
         calls = asked_calls(messages, wire)
         batch = Batch(

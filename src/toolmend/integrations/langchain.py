@@ -63,7 +63,7 @@ class ToolmendMiddleware(_Middleware):
         default: what a tool's own settings leave out, and all there is for tools not listed.
         policy: what to do about faults of the history. ``TOOLMEND_MODE`` wins over its mode.
         spans: of model calls: ``always``, ``repairs`` or ``never``; else as ``TOOLMEND_SPANS`` says.
-        thread_label: ``"hash"`` keeps ids of conversations out of the telemetry of model calls.
+        thread_label: ``"hash"`` keeps ids of conversations out of the telemetry of model and tool calls.
         on_repair: called with each ``Repair`` before the model call.
         heals_state: write the mended history into the graph's state behind each model call, so that its
             checkpoint is mended once, and not every request anew.
@@ -93,7 +93,7 @@ class ToolmendMiddleware(_Middleware):
     ) -> None:
         super().__init__()
         self.tools = []  # the attribute by which LangChain's middleware brings tools of its own
-        self._guards = ToolGuards(tools=tools, default=default)
+        self._guards = ToolGuards(tools=tools, default=default, thread_label=thread_label)
         self._instrumentation = checked_instrumentation(
             policy=policy, spans=spans, thread_label=thread_label, on_repair=on_repair
         )

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from toolmend.execution.ended import Ended
     from toolmend.execution.error_types import ErrorType
     from toolmend.execution.options import ToolSettings
+    from toolmend.settings import ThreadLabel
 
 
 class ToolGuards:
@@ -39,6 +40,7 @@ class ToolGuards:
     Args:
         tools: how tools are guarded, by name, with the options of ``toolmend.tool_call``.
         default: what a tool's own settings leave out, and all there is for tools not listed.
+        thread_label: ids of conversations in telemetry as they are, or hashed.
 
     Raises:
         PolicyError: an option that cannot work.
@@ -49,7 +51,9 @@ class ToolGuards:
         *,
         tools: Mapping[str, ToolSettings] | None = None,
         default: ToolSettings | None = None,
+        thread_label: ThreadLabel | None = None,
     ) -> None:
+        self._thread_label = thread_label
         self._default: ToolSettings = {} if default is None else default.copy()
         self._settings = dict(tools or {})
         _options("any", self._default, {})
@@ -74,7 +78,7 @@ class ToolGuards:
             asked = _asking(request, given)
             return _judged(asked, handler(asked))
 
-        with _surroundings(request):
+        with _surroundings(request, self._thread_label):
             ended = drive(conduct(guard, partial(_arguments, guard, request), function=run))
         return _answer(request, ended)
 
@@ -92,7 +96,7 @@ class ToolGuards:
             asked = _asking(request, given)
             return _judged(asked, await handler(asked))
 
-        with _surroundings(request):
+        with _surroundings(request, self._thread_label):
             steps = conduct(guard, partial(_arguments, guard, request), function=run)
             ended = await drive_async(steps)
         return _answer(request, ended)
@@ -223,7 +227,9 @@ def _answer(request: ToolCallRequest, ended: Ended) -> ToolMessage | Command[Any
     )
 
 
-def _surroundings(request: ToolCallRequest) -> AbstractContextManager[None]:
+def _surroundings(
+    request: ToolCallRequest, label: ThreadLabel | None
+) -> AbstractContextManager[None]:
     """Say which call, run and conversation the request belongs to; what the application named stays."""
     runtime: Any = request.runtime  # None outside a graph
     config = getattr(runtime, "config", None) or {}
@@ -235,4 +241,9 @@ def _surroundings(request: ToolCallRequest) -> AbstractContextManager[None]:
             run_id = (config.get("configurable") or {}).get("run_id")
     if current_thread() is None and thread_from_baggage() is None:
         thread = thread_in(config)
-    return tool_context(call_id=request.tool_call["id"], run_id=as_id(run_id), thread=as_id(thread))
+    return tool_context(
+        call_id=request.tool_call["id"],
+        run_id=as_id(run_id),
+        thread=as_id(thread),
+        thread_label=label,
+    )

@@ -15,6 +15,7 @@ from toolmend.errors import PolicyError
 from toolmend.mending.policy import DEFAULT_POLICY, Policy
 from toolmend.settings import Spans, ThreadLabel
 from toolmend.telemetry.faults import guard
+from toolmend.telemetry.thread_labels import check_thread_label
 
 if TYPE_CHECKING:
     from toolmend._run import OnRepair
@@ -94,8 +95,7 @@ def checked_instrumentation(
         raise PolicyError(f"policy must be a toolmend.Policy; got {type(policy).__name__}")
     if spans not in (None, *get_args(Spans)):
         raise PolicyError(f"spans is one of {', '.join(get_args(Spans))}; got {spans!r}")
-    if thread_label not in (None, *get_args(ThreadLabel)):
-        raise PolicyError(f"thread_label must be 'raw' or 'hash'; got {thread_label!r}")
+    check_thread_label(thread_label)
     return Instrumentation(
         policy=policy or DEFAULT_POLICY,
         spans=spans,

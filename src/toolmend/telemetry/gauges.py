@@ -73,19 +73,25 @@ def reader(
 
     def observe(_: CallbackOptions) -> Iterable[Observation]:
         return [
-            Observation(value, labels.admit(metric, *values)) for values, value in read().items()
+            Observation(value, labels.admit(metric, *values))
+            for values, value in read(labels).items()
         ]
 
     return observe
 
 
-def _breaker_states() -> dict[tuple[str, ...], int]:
+def _shown_name(tool: WatchedTool, labels: LabelSets) -> str:
+    """Return the name that a tool is shown under; past the limit of names it is shared."""
+    return labels.bounded(names.TOOL, as_label(tool.tool_name))
+
+
+def _breaker_states(labels: LabelSets) -> dict[tuple[str, ...], int]:
     """Return 1 for the state of each tool, 0 for the others; tools of one name show their worst."""
     states: dict[str, set[str]] = defaultdict(set)
     for tool in _tools():
         state = tool.breaker_state()
         if state is not None:
-            states[as_label(tool.tool_name)].add(state)
+            states[_shown_name(tool, labels)].add(state)
     found: dict[tuple[str, ...], int] = {}
     for name, shown in states.items():
         worst = next(state for state in _WORST_FIRST if state in shown)
@@ -94,8 +100,8 @@ def _breaker_states() -> dict[tuple[str, ...], int]:
     return found
 
 
-def _abandoned_calls() -> dict[tuple[str, ...], int]:
+def _abandoned_calls(labels: LabelSets) -> dict[tuple[str, ...], int]:
     counts: dict[tuple[str, ...], int] = defaultdict(int)
     for tool in _tools():
-        counts[as_label(tool.tool_name),] += tool.abandoned_calls()
+        counts[_shown_name(tool, labels),] += tool.abandoned_calls()
     return counts

@@ -75,7 +75,7 @@ class LabelSets:
             values: one value per attribute of the metric; an empty one is left out.
         """
         bounded = tuple(
-            self._bounded(label, value)
+            self.bounded(label, value)
             for label, value in zip(metric.attributes, values, strict=True)
         )
         known = self._sets.setdefault(metric.name, {})
@@ -104,7 +104,8 @@ class LabelSets:
         for values in self._values.values():
             values.renew_lock()
 
-    def _bounded(self, label: str, value: str) -> str:
+    def bounded(self, label: str, value: str) -> str:
+        """Return a value as a label shows it: itself, or the shared name when there are too many."""
         values = self._values.get(label)
         if values is not None:
             return values.admit(value)

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import Final, get_args
 
-from toolmend.settings import settings
+from toolmend.errors import PolicyError
+from toolmend.settings import ThreadLabel, settings
 from toolmend.telemetry.label_sets import as_label
 
-if TYPE_CHECKING:
-    from toolmend.settings import ThreadLabel
-
 _MAX_KEY_BYTES: Final = 64
+_LABELS: Final = (None, *get_args(ThreadLabel))
+
+
+def check_thread_label(label: object) -> None:
+    """Refuse a label that nobody knows.
+
+    Raises:
+        PolicyError: it is none.
+    """
+    if label not in _LABELS:
+        raise PolicyError(f"thread_label must be 'raw' or 'hash'; got {label!r}")
 
 
 def thread_label(thread_id: str, label: ThreadLabel | None = None) -> str:
-    """Return the id of a conversation as it is, or hashed where an operator or a decorator asks for it."""
+    """Return the id of a conversation as it is, or hashed where an operator or the code asks for it."""
     if (label or settings().thread_label) == "raw":
         return as_label(thread_id)
     key = settings().digest_key.encode("utf-8", "surrogateescape")[:_MAX_KEY_BYTES]

@@ -20,6 +20,8 @@ from toolmend.telemetry.thread_labels import thread_label
 if TYPE_CHECKING:
     from opentelemetry.util.types import AttributeValue
 
+    from toolmend.settings import ThreadLabel
+
 _GOOD: Final = ("ok", "cancelled")
 """Outcomes that nobody has to be told about."""
 
@@ -113,14 +115,20 @@ class ToolCallReport:
                 first = self._new_attempt(self._attempt_began)
                 _end_attempt(first, error_type, self._attempt_ended)
 
+    def settle(self) -> None:
+        """Note that the facts are complete: whether there is a span, and which, is known from now on."""
+        if self._is_silent or self._span is not None or self.facts.outcome == "ok":
+            return
+        if settings().spans == "repairs":
+            with guard("telemetry"):
+                self._span = self._new_span(self._began_at)
+
     def end(self) -> None:
         """Count the call, log it where it failed, and end its span."""
         facts = self.facts
         if self._is_silent:
             return
-        if self._span is None and facts.outcome != "ok" and settings().spans == "repairs":
-            with guard("telemetry"):
-                self._span = self._new_span(self._began_at)
+        self.settle()
         with guard("telemetry"), CurrentSpan(self._span):
             out = signals()
             out.add(names.TOOL_CALLS_EXECUTED, facts.tool, facts.outcome, facts.error_type)
@@ -200,12 +208,14 @@ class ToolCallReport:
         log("warning", names.LOG_TOOL_FAILED, **fields)
 
 
-def tool_call_facts(*, tool: str, call_id: str | None, thread: str | None) -> ToolCallFacts:
+def tool_call_facts(
+    *, tool: str, call_id: str | None, thread: str | None, label: ThreadLabel | None = None
+) -> ToolCallFacts:
     """Return the facts of a call that begins, with ids as telemetry may show them."""
     return ToolCallFacts(
         tool=as_label(tool),
         call_id=shown(call_id),
-        thread=None if thread is None else thread_label(thread),
+        thread=None if thread is None else thread_label(thread, label),
     )
 
 

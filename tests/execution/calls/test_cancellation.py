@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import sys
 import threading
 import time
@@ -964,3 +965,54 @@ def test_at_whatever_tick_a_batch_is_cancelled_each_call_has_one_result_and_no_p
     assert ids == ["c-probe", "c-flaky", "c-denied"]
     for tool in ("probe", "flaky", "denied"):
         assert telemetry.total("toolmend.tool_calls.executed", tool=tool) == 1
+
+
+def _close_elsewhere(generator: Any) -> None:
+    """Close an async generator as the event loop does with one that was left behind."""
+
+    async def main() -> None:
+        await asyncio.create_task(generator.__anext__())
+        await asyncio.create_task(generator.aclose())
+
+    asyncio.run(main())
+
+
+async def _answers_in_a_context() -> Any:
+    with tool_context(call_id="c1", run_id="r1", thread="t1"):
+        yield "piece"
+
+
+async def _answers_in_two_contexts() -> Any:
+    with tool_context(run_id="r1", thread="t1"), tool_context(call_id="c1"):
+        yield "piece"
+
+
+@pytest.mark.parametrize("generate", [_answers_in_a_context, _answers_in_two_contexts])
+def test_a_context_in_a_generator_that_is_left_behind_ends_quietly(
+    generate: Callable[[], Any],
+) -> None:
+    _close_elsewhere(generate())
+
+
+@pytest.mark.parametrize("limit", [None, 5], ids=["no limit", "limited"])
+def test_a_tool_that_is_closed_in_another_context_is_cancelled(
+    limit: float | None, telemetry: Captured
+) -> None:
+    ended: list[str] = []
+
+    @tool_call(timeout_seconds=limit)
+    async def look() -> None:
+        ended.append("began")
+        await asyncio.sleep(50)
+
+    async def main() -> None:
+        running = look()
+        copied = contextvars.copy_context()
+        copied.run(running.send, None)
+        await asyncio.sleep(0)  # so that a tool in a task of its own begins
+        running.close()
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert ended == ["began"]
+    assert telemetry.total("toolmend.tool_calls.executed", outcome="cancelled") == 1

@@ -22,18 +22,28 @@ from tests.execution.calls.driving import (
     tool_span,
 )
 from toolmend import BrokenHistoryError, Policy, Repair
-from toolmend.execution import Breaker, Fallback, ToolCallFailed, Tools, breaker_of, tool_context
+from toolmend.execution import (
+    Breaker,
+    Fallback,
+    ToolCallFailed,
+    Tools,
+    breaker_of,
+    tool_call,
+    tool_context,
+)
+from toolmend.settings import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.unit.telemetry_capture import Captured
 
 NO_RESULT = {"role": "user", "content": "next"}
 
 
-def history(call_id: str, tool: str = "look") -> list[dict[str, Any]]:
-    return [{"role": "user", "content": "go"}, asked((call_id, tool, "{}")), NO_RESULT]
+def history(call_id: str, tool: str = "look", arguments: Any = None) -> list[dict[str, Any]]:
+    written = json.dumps(arguments or {})
+    return [{"role": "user", "content": "go"}, asked((call_id, tool, written)), NO_RESULT]
 
 
 def end_well(way: str) -> Any:
@@ -112,7 +122,8 @@ def test_a_dangling_call_is_counted_with_its_known_cause_and_linked_to_its_span(
     def ask(messages: Any, thread_id: str | None = None) -> None:
         sent.append(messages)
 
-    ask(history(call_id), thread_id=thread)
+    given = history(call_id, "look", ENDS[end][1])
+    ask(given, thread_id=thread)
     assert telemetry.non_zero("toolmend.dangling.causes") == {
         (("cause", cause), ("tool", "look")): 1
     }
@@ -125,8 +136,49 @@ def test_a_dangling_call_is_counted_with_its_known_cause_and_linked_to_its_span(
     [log] = [one for one in telemetry.logs if one["event"] == "tool_calls_mended"]
     assert list(log["causes"]) == [cause]
     # The text is that of the shape alone, which any process would write.
-    plain = toolmend.repair(history(call_id), "openai-chat").messages
+    plain = toolmend.repair(given, "openai-chat").messages
     assert sent == [list(plain)]
+
+
+@pytest.fixture
+def spans_of_repairs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TOOLMEND_SPANS", "repairs")
+    settings.cache_clear()
+    yield
+    settings.cache_clear()
+
+
+@pytest.mark.parametrize("how", ["Tools.run", "tool_context"])
+@pytest.mark.parametrize("end", [end for end in ENDS if end != "interrupted"])
+@pytest.mark.usefixtures("spans_of_repairs")
+def test_where_only_failures_have_spans_the_link_leads_to_them(
+    how: str, end: str, telemetry: Captured
+) -> None:
+    call_id = f"cause-{next(UNIQUE)}"
+    run(how, "sync, limited", end, call_id, "t-1")
+
+    @toolmend.model_call
+    def ask(messages: Any, thread_id: str | None = None) -> None:
+        pass
+
+    ask(history(call_id, "look", ENDS[end][1]), thread_id="t-1")
+    [span] = [one for one in telemetry.spans if one.name == "toolmend.model_call"]
+    found = [one.context for one in telemetry.spans if one.name == "execute_tool look"]
+    assert len(found) == (end != "ended well")
+    assert [link.context for link in span.links] == found
+
+
+@pytest.mark.usefixtures("spans_of_repairs")
+def test_where_only_failures_have_spans_an_unknown_tool_is_linked(telemetry: Captured) -> None:
+    Tools().run_sync(asked(("cause-no", "nobody", "{}")), thread="t-1")
+
+    @toolmend.model_call
+    def ask(messages: Any, thread_id: str | None = None) -> None:
+        pass
+
+    ask(history("cause-no", "nobody"), thread_id="t-1")
+    [span] = [one for one in telemetry.spans if one.name == "toolmend.model_call"]
+    assert [link.context for link in span.links] == [tool_span(telemetry, "_OTHER").context]
 
 
 def test_texts_change_only_where_the_policy_says_so() -> None:
@@ -319,3 +371,106 @@ def test_without_a_call_id_nothing_is_remembered(telemetry: Captured) -> None:
 
     ask(history("cause-none"), thread_id="t-none")
     assert telemetry.total("toolmend.dangling.causes", cause="interrupted") == 1
+
+
+def call(how: str, call_id: str, arguments: dict[str, Any], thread: str | None) -> None:
+    """Call a tool that finds what is good, and raises for what is bad."""
+
+    @tool_call(name="look", retry=None, breaker=None)
+    def look(q: str) -> str:
+        if q.startswith("bad"):
+            raise ValueError(q)
+        return q
+
+    if how == "Tools.run":
+        tools = Tools()
+        tools.register(look)
+        tools.run_sync(asked((call_id, "look", json.dumps(arguments))), thread=thread)
+    else:
+        with tool_context(call_id=call_id, thread=thread), suppress(ToolCallFailed):
+            look(**arguments)
+
+
+BAD, GOOD = {"q": "bad"}, {"q": "good"}
+
+
+@pytest.mark.parametrize("first", [BAD, GOOD], ids=["bad first", "good first"])
+@pytest.mark.parametrize("how", ["Tools.run", "tool_context"])
+@pytest.mark.parametrize("mode", ["repair", "observe", "raise"])
+@pytest.mark.parametrize("thread", [None, "t-shared"])
+def test_calls_that_share_an_id_in_one_thread_or_in_none_each_know_their_own(
+    thread: str | None, mode: Any, how: str, first: dict[str, Any], telemetry: Captured
+) -> None:
+    call_id = "call_0"
+    for arguments in (first, GOOD if first is BAD else BAD):
+        call(how, call_id, arguments, thread)
+    spans = {
+        span.attributes["toolmend.outcome"]: span.context
+        for span in telemetry.spans
+        if span.name == "execute_tool look"
+    }
+
+    @toolmend.model_call(policy=Policy(mode=mode))
+    def ask(messages: Any, thread_id: str | None = None) -> None:
+        pass
+
+    for arguments, outcome, cause in (
+        (BAD, "failed", "tool_error"),
+        (GOOD, "ok", "result_lost"),
+        ({"q": "never called"}, None, "interrupted"),
+    ):
+        with suppress(BrokenHistoryError):
+            ask(history(call_id, "look", arguments), thread_id=thread)
+        span = [one for one in telemetry.spans if one.name == "toolmend.model_call"][-1]
+        assert [link.context for link in span.links] == ([spans[outcome]] if outcome else [])
+        [event] = [one for one in span.events if one.name == "toolmend.finding"]
+        assert event.attributes["toolmend.cause"] == cause
+
+
+@pytest.mark.parametrize("mode", ["repair", "observe", "raise"])
+@pytest.mark.parametrize("is_told", [False, True], ids=["text as ever", "text from the record"])
+def test_two_batches_of_one_history_that_share_an_id_each_know_their_own(
+    is_told: bool, mode: Any, telemetry: Captured
+) -> None:
+    for arguments in (BAD, GOOD):
+        call("Tools.run", "call_0", arguments, "t-turns")
+    call("Tools.run", "call_1", BAD, "t-turns")
+    given = [
+        *history("call_0", "look", BAD),
+        asked(("call_0", "look", json.dumps(GOOD))),
+        NO_RESULT,
+        asked(("call_1", "look", json.dumps(BAD))),
+        NO_RESULT,
+    ]
+    sent: list[Any] = []
+    policy = Policy(mode=mode, placeholder="No result ({cause}).", text_from_record=is_told)
+
+    @toolmend.model_call(policy=policy)
+    def ask(messages: Any, thread_id: str) -> None:
+        sent.append(messages)
+
+    with suppress(BrokenHistoryError):
+        ask(given, thread_id="t-turns")
+    [span] = [one for one in telemetry.spans if one.name == "toolmend.model_call"]
+    causes = [
+        event.attributes["toolmend.cause"]
+        for event in span.events
+        if event.attributes.get("toolmend.finding") == "dangling_call"
+    ]
+    assert causes == ["tool_error", "result_lost", "tool_error"]
+    assert len(span.links) == 3
+    if mode == "repair":
+        texts = [one["content"] for one in sent[0] if one["role"] == "tool"]
+        last = "tool_error" if is_told else "interrupted"
+        assert texts == [f"No result ({cause})." for cause in ("interrupted", "interrupted", last)]
+
+
+def test_arguments_that_somebody_added_by_hand_do_not_hide_a_cause(telemetry: Captured) -> None:
+    call("tool_context", "call_added", {"q": "bad, for user 5"}, "t-added")
+
+    @toolmend.model_call
+    def ask(messages: Any, thread_id: str) -> None:
+        pass
+
+    ask(history("call_added", "look", BAD), thread_id="t-added")
+    assert telemetry.total("toolmend.dangling.causes", cause="tool_error") == 1

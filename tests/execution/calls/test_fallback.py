@@ -415,6 +415,11 @@ def test_a_budget_of_a_run_is_spent_over_its_turns_and_of_no_other(
         assert tool.fails().is_exhausted
     with tool_context(run_id=run, step=3):
         failed = tool.fails()
+    for _ in range(3):  # what is not run does not fail once more
+        with tool_context(run_id=run, step=3):
+            again = tool.fails()
+        assert again.is_exhausted
+        assert again.text_for_model == failed.text_for_model
     assert failed.is_exhausted
     assert (failed.error_type, failed.attempts, failed.is_outcome_unknown) == (
         "permanent",

@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from concurrent import futures
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -178,6 +179,38 @@ def test_any_exception_in_a_batch_becomes_one_result(
 def test_the_error_of_the_tool_is_the_cause_of_the_error_of_the_call(way: str) -> None:
     own = ValueError("no such city")
     assert make(way, raising(own)).fails().__cause__ is own
+
+
+ENDINGS: dict[str, tuple[tuple[Any, ...], dict[str, Any], str, str]] = {
+    "given up at last": ((ConnectionResetError, Hang, Hang), {}, "abandoned", "timeout"),
+    "given up, then an error": ((Hang, ValueError), {}, "failed", "permanent"),
+    "given up, then broken": ((Hang, lambda: Refused(401)), {}, "failed", "denied"),
+    "given up, then well": ((Hang, None), {}, "ok", ""),
+    "given up once": ((Hang,), {"retry": None}, "abandoned", "timeout"),
+    "given up, then refused": (
+        (Hang,),
+        {"breaker": Breaker(failures=1)},
+        "failed",
+        "breaker_open",
+    ),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_the_outcome_tells_how_the_call_ended_and_not_how_it_began(
+    ending: str, telemetry: Captured
+) -> None:
+    acts, given, outcome, error_type = ENDINGS[ending]
+    errors = raising(*acts)
+
+    def act(number: int) -> Any:
+        return Hang if acts[min(number, len(acts)) - 1] is Hang else errors(number)
+
+    tool = make("sync, limited", act, timeout_seconds=0.03, effect="read", **given)
+    with suppress(ToolCallFailed):
+        tool.call()
+    labels = {"outcome": outcome} | ({"error_type": error_type} if error_type else {})
+    assert telemetry.total("toolmend.tool_calls.executed", tool="look", **labels) == 1
 
 
 @pytest.mark.parametrize("way", WAYS)
