@@ -23,7 +23,8 @@ async def done(value: Any) -> Any:
 
 async def items(stream: Any) -> list[Any]:
     """Read a stream to its end."""
-    if hasattr(type(stream), "__aiter__"):
+    # Not its type: the stand-ins of other instrumentations can do both.
+    if hasattr(stream.__class__, "__aiter__"):
         return [item async for item in stream]
     return list(stream)
 

@@ -306,7 +306,7 @@ async def test_a_decorated_function_over_an_instrumented_client_is_counted_once(
 
 
 async def _each(stream: Any) -> Any:
-    if hasattr(type(stream), "__aiter__"):
+    if hasattr(stream.__class__, "__aiter__"):
         async for item in stream:
             yield item
     else:

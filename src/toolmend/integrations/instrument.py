@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Collection
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from toolmend._run import OnRepair
 from toolmend.errors import MissingExtraError, PolicyError
@@ -34,17 +34,15 @@ _SDKS: Final[dict[str, Any]] = {sdk.MODULE: sdk for sdk in (openai_sdk, anthropi
 
 
 class _Hook:
-    """What a method of an SDK goes through: on while the SDK is instrumented and no later hook took its place."""
+    """What a method of an SDK goes through while the SDK is instrumented."""
 
     def __init__(self, sdk: str, target: str) -> None:
         self._sdk = sdk
-        self._target = target
-        self._is_async = ".Async" in target
+        self._is_async = target.startswith("Async")
 
     def is_on(self) -> bool:
         """Tell whether requests go through it."""
-        latest = _Process.latest.get(self._target)
-        return latest is not None and latest.hook is self and self._sdk in _Process.active
+        return self._sdk in _Process.active
 
     def __call__(
         self, wrapped: Any, client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -60,13 +58,6 @@ class _Hook:
         return send_mended(call, active, sdk.ENDPOINTS, provider)
 
 
-class _Latest(NamedTuple):
-    """The hook that was put on last, and the wrapper that holds it."""
-
-    hook: _Hook
-    wrapper: object
-
-
 class _Process:
     """What is instrumented in this process. Wrappers stay once they are on, and are switched.
 
@@ -76,7 +67,7 @@ class _Process:
     lock = threading.Lock()
     active: dict[str, Instrumentation] = {}  # noqa: RUF012 - the one of this process
     awaited: set[str] = set()  # noqa: RUF012 - the same
-    latest: dict[str, _Latest] = {}  # noqa: RUF012 - the same
+    outermost: dict[str, object] = {}  # noqa: RUF012 - the wrapper of each method that was put on last
 
 
 def instrument(
@@ -149,15 +140,17 @@ def _patch(name: str, module_name: str, module: ModuleType) -> None:
 
 
 def _wrap(name: str, module: ModuleType, target: str) -> None:
-    """Put a wrapper around a method, unless the outermost one is ours already."""
+    """Put a wrapper around a method, unless the outermost one is ours already.
+
+    One that another instrumentation has wrapped meanwhile stays on inside: it is what remains when the other
+    one goes and takes ours along. Of nested layers the outermost counts.
+    """
     key = f"{module.__name__}.{target}"
     owner, _, method = target.partition(".")
-    latest = _Process.latest.get(key)
-    if latest is not None and vars(getattr(module, owner)).get(method) is latest.wrapper:
+    outermost = vars(getattr(module, owner)).get(method)
+    if outermost is not None and outermost is _Process.outermost.get(key):
         return
-    hook = _Hook(name, key)
-    wrapper = wrapt.wrap_object(
+    hook = _Hook(name, target)
+    _Process.outermost[key] = wrapt.wrap_object(
         module, target, wrapt.FunctionWrapper, (hook,), {"enabled": hook.is_on}
     )
-    # From here on the hook before it, if it is still there, is off.
-    _Process.latest[key] = _Latest(hook, wrapper)
