@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from typing import TYPE_CHECKING, Any
 
 import anthropic
@@ -205,4 +204,4 @@ def test_the_response_of_a_request_stays_the_sdks_own(wire: Wire) -> None:
     client = client_with("Anthropic", wire)
     raw = client.messages.with_raw_response.create(messages=broken("anthropic"), **CLAUDE)
     assert raw.status_code == 200
-    assert json.loads(raw.text())["model"] == MODEL
+    assert raw.parse().model == MODEL

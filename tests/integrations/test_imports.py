@@ -83,7 +83,7 @@ def test_the_middleware_without_its_sdk_tells_what_to_install() -> None:
         check=True,
         timeout=60,
     )
-    assert "pip install 'anthropic>=2'" in done.stdout
+    assert "pip install 'anthropic>=1'" in done.stdout
 
 
 @pytest.mark.parametrize("name", ["instrument", "uninstrument"])

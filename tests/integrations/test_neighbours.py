@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from typing import Any, NamedTuple
@@ -92,6 +93,8 @@ def phases_of() -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
 def test_neighbours(name: str, order: str, phases_of: dict[Any, dict[str, Any]]) -> None:
     neighbour = NEIGHBOURS[name]
     if not is_there(neighbour.module):
+        # Where it has to be there, its absence is a failure: see .ci/environments.
+        assert os.environ.get("TOOLMEND_ENVIRONMENT") != "neighbours"
         pytest.skip(f"{neighbour.module} is in another environment")
     phases = dict(phases_of[name, order])
     without = phases.pop("without")

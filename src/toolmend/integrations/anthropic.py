@@ -22,7 +22,7 @@ try:
     from anthropic import APIRequest, Middleware
 except ImportError as error:
     raise ImportError(
-        "toolmend.integrations.anthropic needs anthropic 2 or newer: pip install 'anthropic>=2'"
+        "toolmend.integrations.anthropic needs anthropic 1 or newer: pip install 'anthropic>=1'"
     ) from error
 
 if TYPE_CHECKING:
