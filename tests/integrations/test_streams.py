@@ -100,6 +100,7 @@ async def test_the_span_ends_with_the_stream(
     # Those of Anthropic before 1.0 recognise nothing but their very class.
     assert isinstance(stream, kind) or type(kind) is not type
     await end(stream)
+    assert len(telemetry.spans) == (end is not forget), "there and then, not when it is collected"
     inner = stream._toolmend_stream
     del stream
     gc.collect()
