@@ -44,7 +44,7 @@ class Captured:
                         continue
                     for point in metric.data.data_points:
                         labels = tuple(
-                            sorted((SHORT[key], value) for key, value in point.attributes.items())
+                            sorted((SHORT.get(key, key), value) for key, value in point.attributes.items())
                         )
                         found[labels] = getattr(point, "value", getattr(point, "count", None))
         return found
