@@ -11,14 +11,14 @@ import openai
 import pytest
 
 import toolmend
-from tests.integrations.clients import ANTHROPIC, OPENAI, PLATFORMS, make_client
-from tests.integrations.doors import CHAT, CLAUDE, MESSAGES, MODEL, RESPONSES, Door, done
-from tests.integrations.histories import broken, clean
+from tests.integrations.sdks.clients import ANTHROPIC, OPENAI, PLATFORMS, make_client
+from tests.integrations.sdks.doors import CHAT, CLAUDE, MESSAGES, MODEL, RESPONSES, Door, done
+from tests.integrations.sdks.histories import broken, clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.integrations.wire import Wire
+    from tests.integrations.sdks.wire import Wire
     from tests.unit.telemetry_capture import Captured
 
 pytestmark = pytest.mark.anyio
@@ -229,7 +229,7 @@ async def test_other_requests_are_none_of_ours(
     name: str, instrument: Callable[..., None], telemetry: Captured
 ) -> None:
     """Whatever is no model call goes through as it is: here a listing, with a mock of its own."""
-    from tests.integrations.clients import is_async, sdk_of
+    from tests.integrations.sdks.clients import is_async, sdk_of
 
     sdk = sdk_of(name)
     library = __import__(sdk.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0])

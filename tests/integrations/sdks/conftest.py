@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import toolmend
-from tests.integrations.wire import Wire
+from tests.integrations.sdks.wire import Wire
 from tests.unit.conftest import anyio_backend, telemetry
 from toolmend.settings import settings
 

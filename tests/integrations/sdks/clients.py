@@ -9,7 +9,7 @@ import openai
 import pytest
 
 if TYPE_CHECKING:
-    from tests.integrations.wire import Wire
+    from tests.integrations.sdks.wire import Wire
 
 OPENAI = ("OpenAI", "AsyncOpenAI")
 ANTHROPIC = ("Anthropic", "AsyncAnthropic")

@@ -14,14 +14,14 @@ import openai
 import pytest
 
 import toolmend
-from tests.integrations.clients import ANTHROPIC, OPENAI, make_client
-from tests.integrations.doors import CLAUDE, MODEL, done
-from tests.integrations.histories import broken, clean
+from tests.integrations.sdks.clients import ANTHROPIC, OPENAI, make_client
+from tests.integrations.sdks.doors import CLAUDE, MODEL, done
+from tests.integrations.sdks.histories import broken, clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.integrations.wire import Wire
+    from tests.integrations.sdks.wire import Wire
     from tests.unit.telemetry_capture import Captured
 
 pytestmark = pytest.mark.anyio

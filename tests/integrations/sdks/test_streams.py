@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from opentelemetry import trace
 
-from tests.integrations.clients import ANTHROPIC, OPENAI, is_async, make_client, sdk_of
-from tests.integrations.doors import CLAUDE, MODEL, done, entered, items
-from tests.integrations.histories import broken
+from tests.integrations.sdks.clients import ANTHROPIC, OPENAI, is_async, make_client, sdk_of
+from tests.integrations.sdks.doors import CLAUDE, MODEL, done, entered, items
+from tests.integrations.sdks.histories import broken
 from toolmend._run import settle_abandoned
 from toolmend.testing.exchange import Response
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.integrations.wire import Wire
+    from tests.integrations.sdks.wire import Wire
     from tests.unit.telemetry_capture import Captured
 
 pytestmark = pytest.mark.anyio

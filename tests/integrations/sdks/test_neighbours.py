@@ -76,7 +76,7 @@ def phases_of() -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
         return {}
     told = [[*NEIGHBOURS[name][:3], order] for name, order in cases]
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.integrations.neighbour_app", json.dumps(told)],
+        [sys.executable, "-m", "tests.integrations.sdks.neighbour_app", json.dumps(told)],
         capture_output=True,
         text=True,
         check=False,

@@ -8,15 +8,15 @@ import openai
 import pytest
 
 import toolmend
-from tests.integrations.clients import make_client
-from tests.integrations.doors import MODEL
-from tests.integrations.histories import broken
+from tests.integrations.sdks.clients import make_client
+from tests.integrations.sdks.doors import MODEL
+from tests.integrations.sdks.histories import broken
 from toolmend.integrations.instrumentor import ToolmendInstrumentor, post_instrument
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.integrations.wire import Wire
+    from tests.integrations.sdks.wire import Wire
     from tests.unit.telemetry_capture import Captured
 
 

@@ -9,9 +9,9 @@ import anthropic
 import pytest
 
 import toolmend
-from tests.integrations.clients import ANTHROPIC, make_client
-from tests.integrations.doors import CLAUDE, MESSAGES, MODEL, Door, done
-from tests.integrations.histories import broken, clean, delta
+from tests.integrations.sdks.clients import ANTHROPIC, make_client
+from tests.integrations.sdks.doors import CLAUDE, MESSAGES, MODEL, Door, done
+from tests.integrations.sdks.histories import broken, clean, delta
 
 if not hasattr(anthropic, "Middleware"):
     pytest.skip("this version has no middleware", allow_module_level=True)
@@ -21,7 +21,7 @@ from toolmend.integrations.anthropic import ToolmendMiddleware
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.integrations.wire import Wire
+    from tests.integrations.sdks.wire import Wire
     from tests.unit.telemetry_capture import Captured
 
 pytestmark = pytest.mark.anyio

@@ -1,6 +1,6 @@
 """Applications with toolmend and another instrumentation of the same SDK; prints what came of each.
 
-Run as ``python -m tests.integrations.neighbour_app CASES``: a JSON list of (module, class, client, order) lists, with the
+Run as ``python -m tests.integrations.sdks.neighbour_app CASES``: a JSON list of (module, class, client, order) lists, with the
 order ``ours-first`` or ``ours-last``. Each is a process of its own, since some instrumentations leave their wrappers
 behind; all are forks of one that has imported everything, which is what takes long.
 """
@@ -23,10 +23,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import toolmend
-from tests.integrations.clients import make_client, sdk_of
-from tests.integrations.doors import CHAT, MESSAGES
-from tests.integrations.histories import broken
-from tests.integrations.wire import Wire
+from tests.integrations.sdks.clients import make_client, sdk_of
+from tests.integrations.sdks.doors import CHAT, MESSAGES
+from tests.integrations.sdks.histories import broken
+from tests.integrations.sdks.wire import Wire
 from tests.unit.telemetry_capture import Captured
 from toolmend.telemetry.signals import using
 

@@ -9,10 +9,10 @@ import anthropic
 import pytest
 
 import toolmend
-from tests.integrations.clients import ANTHROPIC, OPENAI, make_client
-from tests.integrations.doors import CLAUDE, MODEL, done
-from tests.integrations.histories import broken, delta
-from tests.integrations.wire import Wire
+from tests.integrations.sdks.clients import ANTHROPIC, OPENAI, make_client
+from tests.integrations.sdks.doors import CLAUDE, MODEL, done
+from tests.integrations.sdks.histories import broken, delta
+from tests.integrations.sdks.wire import Wire
 from toolmend.testing import Reply, ToolCall
 
 if TYPE_CHECKING:

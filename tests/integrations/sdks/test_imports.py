@@ -10,8 +10,8 @@ import pytest
 
 ASK = """
     import openai
-    from tests.integrations.wire import Wire
-    from tests.integrations.histories import broken
+    from tests.integrations.sdks.wire import Wire
+    from tests.integrations.sdks.histories import broken
     wire = Wire()
     client = openai.OpenAI(
         api_key="test", max_retries=0, http_client=wire.client(openai, is_async=False)
