@@ -24,8 +24,8 @@ test: $(STAMP) ## set up, then run every test whose programs are found
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report
 
-test-quick: $(STAMP) ## what can differ between Python versions: no services, no documents, no demo processes
-	$(BIN)/python -m pytest $(PARALLEL) --ignore=tests/services --ignore=tests/docs --ignore=tests/dashboards --ignore=tests/unit/test_cli_demo.py
+test-quick: $(STAMP) ## what can differ between Python versions: no services, no gateway, no documents, no demo processes
+	$(BIN)/python -m pytest $(PARALLEL) --ignore=tests/services --ignore=tests/gateway --ignore=tests/docs --ignore=tests/dashboards --ignore=tests/unit/test_cli_demo.py
 
 test-environments: $(STAMP) ## the integrations with other versions of the SDKs and beside other instrumentations
 	PYTHON=$(PYTHON) .ci/build-environments

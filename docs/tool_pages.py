@@ -6,15 +6,10 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from toolmend.execution import texts
-from toolmend.execution.classify import (
-    AMBIGUOUS,
-    BY_CLASS,
-    NOT_SENT,
-    Rule,
-    rule_of_status,
-)
+from toolmend.execution.classify import rule_of_status
 from toolmend.execution.error_types import MEANINGS, ErrorType
 from toolmend.execution.failures import Failure
+from toolmend.execution.known_errors import AMBIGUOUS, BY_CLASS, MISHAP, NOT_SENT, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,6 +68,9 @@ def retries_page() -> str:
             "What was certainly never sent is tried again for any tool. What may have happened all the same is tried again "
             "only for a retry-safe one, since nobody wants to pay twice.",
             "",
+            "**An exception tells of one request.** A tool that makes two, and fails before the second was sent, has made "
+            "the first all the same: give such a tool `classify=` or `retry=None`, or make two tools of it.",
+            "",
             "| error type | what it is | tried again | the breaker | a fallback may answer |",
             "| --- | --- | --- | --- | --- |",
             *rows,
@@ -128,6 +126,8 @@ def _told(rule: Rule) -> str:
         return "`transient`, certainly not sent"
     if rule == AMBIGUOUS:
         return "`transient`, may have happened"
+    if rule == MISHAP:
+        return "`permanent`, may have happened"
     return f"`{rule.error_type}`"
 
 

@@ -7,12 +7,14 @@ import os
 import pytest
 
 from tests.dashboards.checkers import find_checkers
+from tests.gateway.environment import find_litellm
 from tests.services.collector import find_collector
 from tests.services.prometheus import find_prometheus, find_promtool
 
 # A test marked @pytest.mark.service("otelcol") needs that program.
 FINDERS = {
     "checkers": (find_checkers, ".ci/fetch-checkers brings them"),
+    "litellm": (find_litellm, ".ci/build-litellm makes an environment with it"),
     "otelcol": (find_collector, ".ci/build-collector builds one"),
     "prometheus": (find_prometheus, ".ci/build-prometheus builds one"),
     "promtool": (find_promtool, ".ci/build-prometheus builds one"),

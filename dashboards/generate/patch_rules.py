@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dashboards.generate.promql import FIRST, JOB, REPEAT, TOOL, WHERE, added, series, sum_by
+from dashboards.generate.promql import (
+    AT_WORK,
+    FIRST,
+    JOB,
+    REPEAT,
+    TOOL,
+    WHERE,
+    added,
+    series,
+    sum_by,
+)
 from dashboards.generate.rule import COUNTED, JOB_NAME, SHARE, alert, record
 from toolmend.telemetry import names
 
@@ -211,12 +221,11 @@ def _provider_still_rejects() -> dict[str, Any]:
 
 
 def _telemetry_gone() -> dict[str, Any]:
-    calls = series(names.MODEL_CALLS)
-    # A process that has not called a model yet already shows its faults, all 0.
-    alive = f"({calls} or {series(names.FAULTS)})"
+    # A process that has done nothing yet already shows its faults, all 0.
+    alive = f"({AT_WORK} or {series(names.FAULTS)})"
     return alert(
         "TelemetryGone",
-        f"{sum_by((JOB,))}(last_over_time({calls}[1d] offset 15m)) unless on ({JOB}) {alive}",
+        f"{sum_by((JOB,))}(last_over_time({AT_WORK}[1d] offset 15m)) unless on ({JOB}) {alive}",
         hold="15m",
         severity="ticket",
         summary=f"{JOB_NAME} sent toolmend's metrics within the last day and sends none now.",
@@ -225,7 +234,7 @@ def _telemetry_gone() -> dict[str, Any]:
 
 
 def _faults() -> dict[str, Any]:
-    faults = added(names.FAULTS, "15m", by=(JOB, WHERE), only_if=series(names.MODEL_CALLS))
+    faults = added(names.FAULTS, "15m", by=(JOB, WHERE), only_if=AT_WORK)
     return alert(
         "Faults",
         f"{faults} > 0",

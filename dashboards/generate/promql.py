@@ -37,6 +37,13 @@ FAILING = f'{OUTCOME}=~"failed|degraded|abandoned"'
 SETTLED = f'{OUTCOME}!="cancelled"'
 """Executions that say something about the tool: a caller who cancels says nothing, for or against."""
 
+AT_WORK = (
+    '{__name__=~"'
+    + "|".join(prometheus_name(metric) for metric in (names.MODEL_CALLS, names.TOOL_CALLS_EXECUTED))
+    + '"}'
+)
+"""What a service at work shows: it asks models, runs guarded tools, or both."""
+
 _MEMORY = "1d"
 """How long a silent series is remembered: one that comes back within it is not counted as new."""
 

@@ -234,6 +234,11 @@ def framework_thread(site: CallSite, args: tuple[Any, ...], kwargs: Mapping[str,
             config = langgraph.get_config()
         except RuntimeError:  # outside a graph
             return None
+    return thread_in(config)
+
+
+def thread_in(config: object) -> Any:
+    """Return the thread id in a config of LangGraph, None where there is none."""
     configurable = config.get("configurable") if isinstance(config, Mapping) else None
     return configurable.get("thread_id") if isinstance(configurable, Mapping) else None
 

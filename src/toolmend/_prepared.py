@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
-from uuid import UUID
 
 from toolmend._arguments import (
     MODEL_NAMES,
@@ -25,7 +24,7 @@ from toolmend._arguments import (
 )
 from toolmend._known_causes import KnownCauses
 from toolmend._run import OnRepair, Run, outermost_run, settle_abandoned
-from toolmend._threads import current_thread
+from toolmend._threads import as_id, current_thread
 from toolmend.errors import BrokenHistoryError, HistoryError
 from toolmend.formats import FORMATS
 from toolmend.mend import Repair, find_format, repair
@@ -212,13 +211,10 @@ class Prepared:
     def _thread_id(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
         option = self._options.thread
         named = option(self._site.bound(args, kwargs)) if callable(option) else option
-        found = (
+        return as_id(
             named
             or current_thread()
             or self._site.argument(THREAD_NAMES, args, kwargs)
             or thread_from_baggage()
             or framework_thread(self._site, args, kwargs)
         )
-        if found is None or isinstance(found, bool) or not isinstance(found, str | int | UUID):
-            return None
-        return str(found)

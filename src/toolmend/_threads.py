@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar, cast
+from uuid import UUID
 
 from typing_extensions import ParamSpec
 
@@ -42,6 +43,13 @@ def thread(thread_id: str) -> Iterator[str]:
 def current_thread() -> str | None:
     """Return the id of the conversation at hand, None when nobody named it."""
     return _current.get()
+
+
+def as_id(value: object) -> str | None:
+    """Return an id of a conversation or run as a text, None where it can be none."""
+    if isinstance(value, bool) or not isinstance(value, str | int | UUID):
+        return None
+    return str(value) or None
 
 
 def propagate(function: Callable[P, R]) -> Callable[P, R]:

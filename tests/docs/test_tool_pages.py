@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from docs.tool_pages import WHAT, retries_page, texts_page
-from toolmend.execution.classify import BY_CLASS
 from toolmend.execution.error_types import MEANINGS
+from toolmend.execution.known_errors import BY_CLASS
 from toolmend.telemetry import names
 
 

@@ -44,7 +44,10 @@ class Captured:
                         continue
                     for point in metric.data.data_points:
                         labels = tuple(
-                            sorted((SHORT.get(key, key), value) for key, value in point.attributes.items())
+                            sorted(
+                                (SHORT.get(key, key.rpartition(".")[2]), value)
+                                for key, value in point.attributes.items()
+                            )
                         )
                         found[labels] = getattr(point, "value", getattr(point, "count", None))
         return found

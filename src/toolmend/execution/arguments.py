@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from toolmend.execution.failures import AttemptFailed, Failure
-from toolmend.execution.schema import Schema, SchemaError
-from toolmend.execution.signature import ConversionError
+from toolmend.execution.schema import Problem, Schema, SchemaError, ValueRefusedError
+from toolmend.execution.signature import FORMATS, ConversionError
+from toolmend.execution.texts import message_of, shortened
 
 if TYPE_CHECKING:
     from toolmend.execution.signature import Signature
 
 MAX_BYTES: Final = 256 * 1024
 MAX_DEPTH: Final = 64
+_TOO_MUCH: Final = "They are too much to be checked: make them smaller or less nested."
 PrepareArguments = Callable[[dict[str, object]], Mapping[str, object]]
 
 
@@ -26,6 +29,7 @@ class Arguments:
         signature: of the tool's function.
         schema: JSON Schema of the arguments; derived from the signature if None.
         prepare: cleans arguments before they are judged.
+        derives: without a schema, one is derived; else somebody else judges them.
     """
 
     def __init__(
@@ -33,10 +37,13 @@ class Arguments:
         signature: Signature,
         schema: Mapping[str, object] | None = None,
         prepare: PrepareArguments | None = None,
+        *,
+        derives: bool = True,
     ) -> None:
         self.signature = signature
         self._given = schema
         self._prepare = prepare
+        self._is_judge = derives or schema is not None
         self._lock = threading.Lock()
         self._schema: Schema | SchemaError | None = None
 
@@ -65,14 +72,17 @@ class Arguments:
         """
         if is_text:
             name = self.signature.names[0] if self.signature.names else "input"
+            _bound({name: written}, is_written=True)
             return {name: written}
-        if written is None or written == "":
-            return {}
-        if isinstance(written, str):
+        if isinstance(written, str) and written:
             written = _parsed(written)
+        elif written is None or written == "":
+            written = {}
         if not isinstance(written, Mapping):
             raise _invalid("They must be one JSON object.")
-        return {str(name): value for name, value in written.items()}
+        values = {str(name): value for name, value in written.items()}
+        _bound(values, is_written=True)
+        return values
 
     def ready(self, values: dict[str, object]) -> dict[str, object]:
         """Return values that the tool can be called with.
@@ -80,22 +90,13 @@ class Arguments:
         Raises:
             AttemptFailed: they are not as the tool's schema and types want them, or it is broken.
         """
-        _bound(values)
+        if self._is_judge:
+            _bound(values)
         if self._prepare is not None:
             values = self._prepared(self._prepare, values)
-        schema = self._compiled()
-        try:
-            found = schema.problems(values)
-            if found and self._given is None:
-                # Python values that JSON does not have are fine where the annotations take them.
-                found = schema.problems(self.signature.jsonable(values))
-        except SchemaError:
-            try:
-                found = schema.problems(self.signature.jsonable(values))
-            except Exception as error:
-                raise AttemptFailed(
-                    Failure(error_type="invalid_schema", may_have_run=False, exception=error)
-                ) from error
+        if not self._is_judge:
+            return values
+        found = self._problems(self._compiled(), values)
         if found:
             told = " ".join(problem.told for problem in found)
             raise _invalid(told, where=found[0].rule)
@@ -109,6 +110,29 @@ class Arguments:
         except ConversionError as error:
             raise _invalid(str(error)) from None
 
+    def _problems(self, schema: Schema, values: dict[str, object]) -> list[Problem]:
+        try:
+            found = schema.problems(values)
+            if not found or self._given is not None:
+                return found
+        except ValueRefusedError:
+            raise _invalid(_TOO_MUCH) from None
+        except SchemaError:
+            pass  # a value that JSON does not have
+        # Python values that JSON does not have are fine where the annotations take them.
+        try:
+            plain = self.signature.jsonable(values)
+        except Exception:  # noqa: BLE001 - values may be anything
+            raise _invalid("They cannot be written as JSON.") from None
+        try:
+            return schema.problems(plain)
+        except ValueRefusedError:
+            raise _invalid(_TOO_MUCH) from None
+        except SchemaError as error:
+            raise AttemptFailed(
+                Failure(error_type="invalid_schema", may_have_run=False, exception=error)
+            ) from error
+
     def renew_lock(self) -> None:
         """Replace a lock that another thread may have held when this process was forked."""
         self._lock = threading.Lock()
@@ -117,7 +141,7 @@ class Arguments:
         try:
             return dict(prepare(values))
         except ValueError as error:
-            raise _invalid(str(error), error=error) from error
+            raise _invalid(message_of(error), error=error) from error
         except Exception as error:
             raise AttemptFailed(
                 Failure(error_type="invalid_schema", may_have_run=False, exception=error)
@@ -128,7 +152,8 @@ class Arguments:
             with self._lock:
                 if self._schema is None:
                     try:
-                        self._schema = Schema(self.definition())
+                        formats = None if self._given is not None else FORMATS
+                        self._schema = Schema(self.definition(), formats)
                     except SchemaError as error:
                         self._schema = error
         if isinstance(self._schema, SchemaError):
@@ -154,7 +179,12 @@ def _parsed(text: str) -> object:
     if len(text) > MAX_BYTES:
         raise _invalid(f"They are longer than {MAX_BYTES} characters.")
     try:
-        parsed: object = json.loads(text, parse_constant=_refuse_constant)
+        parsed: object = json.loads(
+            text,
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+            object_pairs_hook=_once_each,
+        )
     except RecursionError:
         raise _invalid(f"They are nested deeper than {MAX_DEPTH} levels.") from None
     except ValueError:
@@ -166,8 +196,32 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
 
-def _bound(values: Mapping[str, object]) -> None:
-    """Refuse what is too large or too deep, counted without recursion."""
+def _finite(written: str) -> float:
+    number = float(written)
+    if math.isinf(number):
+        raise _invalid(f"{shortened(written, 50)} is too large a number.")
+    return number
+
+
+def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Refuse a name that is given twice: nobody knows which value is meant."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise _invalid(f"{shortened(name, 100)!r} is given twice.")
+            seen.add(name)
+    return made
+
+
+def _bound(values: Mapping[str, object], *, is_written: bool = False) -> None:
+    """Refuse what is too large or too deep, counted without recursion.
+
+    Args:
+        values: arguments by name.
+        is_written: they come from a model, so that all texts must be ones that can be sent.
+    """
     size = 0
     waiting: list[tuple[Any, int]] = [(values, 0)]
     while waiting:
@@ -175,11 +229,26 @@ def _bound(values: Mapping[str, object]) -> None:
         if depth > MAX_DEPTH:
             raise _invalid(f"They are nested deeper than {MAX_DEPTH} levels.")
         size += len(value) if isinstance(value, str | bytes) else 1
-        if size > MAX_BYTES:
-            raise _invalid(f"They are larger than {MAX_BYTES} characters.")
         if isinstance(value, Mapping):
             for name, inner in value.items():
                 size += len(name) if isinstance(name, str) else 1
                 waiting.append((inner, depth + 1))
+                if is_written:
+                    _refuse_half_characters(name)
         elif isinstance(value, Sequence) and not isinstance(value, str | bytes | range):
-            waiting.extend((inner, depth + 1) for inner in value)
+            if len(value) > MAX_BYTES - size:  # each of them is counted when its turn comes
+                size = MAX_BYTES + 1
+            else:
+                waiting.extend((inner, depth + 1) for inner in value)
+        if size > MAX_BYTES:
+            raise _invalid(f"They are larger than {MAX_BYTES} characters.")
+        if is_written:
+            _refuse_half_characters(value)
+
+
+def _refuse_half_characters(value: object) -> None:
+    if isinstance(value, str) and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise _invalid("They contain half a character (a lone surrogate).") from None

@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from toolmend.errors import PolicyError
+from toolmend.execution.numbers import is_count, is_seconds
+from toolmend.telemetry.faults import report_fault
 
 State = Literal["closed", "open", "half_open", "forced_open", "disabled"]
 Verdict = Literal["ok", "failed", "ignored", "denied", "gone", "invalid_schema"]
 """What one attempt says about the tool; the last three open the breaker at once."""
 
 _LASTING: Final = ("denied", "gone", "invalid_schema")
+_MAX_LATE_PROBES: Final = 100
 _LONGEST_GROWTH: Final = 30  # beyond this, doubling says nothing and may overflow
 
 
@@ -53,11 +56,11 @@ class Breaker:
     def __post_init__(self) -> None:
         for name in ("failures", "minimum_calls", "window", "probes"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            if not is_count(value):
                 raise PolicyError(f"Breaker({name}=…) is a whole number from 1 up; got {value!r}")
         for name in ("open_seconds", "probe_seconds", "longest_open_seconds"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            if not is_seconds(value):
                 raise PolicyError(
                     f"Breaker({name}=…) is a number of seconds above 0; got {value!r}"
                 )
@@ -145,6 +148,8 @@ class CircuitBreaker:
     def is_available(self) -> bool:
         """Tell whether a call would be let through now; nothing changes."""
         with self._lock:
+            if self._state == "forced_open":
+                return False
             if self._state == "open":
                 return self._clock() >= self._until
             return self._state != "half_open" or self._has_room(self._clock())
@@ -191,8 +196,12 @@ class CircuitBreaker:
         self._tell(made)
 
     def _tell(self, made: Transition | None) -> None:
-        if made is not None and made.before != made.after and self._on_change is not None:
+        if made is None or made.before == made.after or self._on_change is None:
+            return
+        try:
             self._on_change(made)
+        except Exception as error:  # noqa: BLE001 - whoever listens must not break the call
+            report_fault("tool", error)
 
     def _change(self, state: State, reason: str) -> Transition:
         made = Transition(self._state, state, reason)
@@ -230,6 +239,9 @@ class CircuitBreaker:
             return made, Refusal(self._next_expiry(now), "half_open")
         number = next(self._numbers)
         self._probing[number] = now + self.settings.probe_seconds
+        # A late answer still counts, but answers that never come must not pile up.
+        if len(self._probing) > self.settings.probes + _MAX_LATE_PROBES:
+            del self._probing[next(iter(self._probing))]
         return made, Permit(self._generation, number)
 
     def _has_room(self, now: float) -> bool:

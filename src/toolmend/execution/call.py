@@ -6,32 +6,32 @@ import os
 import time
 import uuid
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from toolmend._call_ends import CallEnd, call_ends
 from toolmend._threads import current_thread
 from toolmend.execution import texts
 from toolmend.execution.budgets import Budgets
 from toolmend.execution.context import CallFrame, ToolContext, current_frame
+from toolmend.execution.ended import Ended, FallbackKind
 from toolmend.execution.error_types import MEANINGS
 from toolmend.execution.failures import AttemptFailed, Failure, ToolCallFailed
+from toolmend.execution.guard import is_async
 from toolmend.execution.results import text_of_result
 from toolmend.telemetry.baggage import thread_from_baggage
 from toolmend.telemetry.faults import guard as fault_guard
 from toolmend.telemetry.tool_calls import ToolCallReport, tool_call_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from toolmend.execution.error_types import ErrorType
     from toolmend.execution.guard import Guard
 
-FallbackKind = Literal["alternative", "default", "human"]
 _MAY_BE_UNKNOWN: Final = frozenset(
-    ("timeout", "outcome_unknown", "transient", "invalid_result", "cancelled")
+    ("timeout", "outcome_unknown", "transient", "permanent", "invalid_result", "cancelled")
 )
 _NOT_BUDGETED: Final = frozenset(("breaker_open", "cancelled"))
 budgets: Final = Budgets()
@@ -41,49 +41,31 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=budgets.renew_lock)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """How a call ended.
-
-    Attributes:
-        value: what the tool, or its fallback, returned.
-        error: what is raised in place of a value; None when there is one.
-        fallback: what answered in place of the tool.
-        tool_name: name of the tool.
-    """
-
-    value: Any = None
-    error: ToolCallFailed | None = None
-    fallback: FallbackKind | None = None
-    tool_name: str = ""
-
-    def unwrap(self) -> Any:
-        """Return the value, or raise the error."""
-        if self.error is not None:
-            raise self.error
-        return self.value
-
-    def text(self, max_chars: int) -> str:
-        """Return what the model gets."""
-        if self.error is not None:
-            return self.error.text_for_model
-        text = text_of_result(self.value, max_chars)
-        return texts.degraded(text, self.tool_name) if self.fallback == "default" else text
-
-
 class Call:
     """One call.
 
     Args:
         guard: of the tool.
         outer: the call that this one answers for as its alternative; None for a call of its own.
+        function: what is run, if not the guard's own.
     """
 
-    def __init__(self, guard: Guard, outer: Call | None = None) -> None:
+    def __init__(
+        self,
+        guard: Guard,
+        outer: Call | None = None,
+        function: Callable[..., Any] | None = None,
+    ) -> None:
         self.guard = guard
+        self._function = guard.function if function is None else function
+        self.is_async = guard.is_async if function is None else is_async(function)
         self.frame: CallFrame = current_frame.get() if outer is None else outer.frame.inner()
-        self.thread = _thread()
-        self._has_run = False
+        self.thread = thread_of_call()
+        self._outer = outer
+        self._may_have_run = self._could_before = False
+        self._is_unknown = False  # what an alternative did
+        self._limit: float | None = None
+        self._refusal = ""
         self._is_abandoned = False
         self._key = ""
         facts = tool_call_facts(
@@ -94,6 +76,11 @@ class Call:
                 inside.enter_context(outer.report.current())
             self.report: ToolCallReport = ToolCallReport(facts)
         self._note(None)
+
+    @property
+    def is_alternative(self) -> bool:
+        """Whether it answers for another call."""
+        return self._outer is not None
 
     def remaining_seconds(self) -> float | None:
         """Return how much time is left, None for no limit."""
@@ -108,11 +95,12 @@ class Call:
         """
         limit = self.guard.options.timeout_seconds
         remaining = self.remaining_seconds()
-        if remaining is None:
-            return limit
-        if remaining <= 0:
-            raise AttemptFailed(Failure(error_type="timeout", may_have_run=False))
-        return remaining if limit is None else min(limit, remaining)
+        if remaining is not None:
+            if remaining <= 0:
+                raise AttemptFailed(Failure(error_type="timeout", may_have_run=False))
+            limit = remaining if limit is None else min(limit, remaining)
+        self._limit = limit
+        return limit
 
     def check_budget(self) -> None:
         """Refuse a call of a tool that failed too often in this run.
@@ -125,15 +113,19 @@ class Call:
             return
         spent = budgets.spent(run_id, self.guard.tool_name)
         if spent.failures >= budget and spent.last_error_type is not None:
-            told = texts.exhausted(self.guard.tool_name, spent.failures)
-            raise AttemptFailed(
-                Failure(error_type=spent.last_error_type, may_have_run=False, message=told)
-            )
+            self._refusal = texts.exhausted(self.guard.tool_name, spent.failures)
+            raise AttemptFailed(Failure(error_type=spent.last_error_type, may_have_run=False))
 
     def begin_attempt(self) -> None:
         """Note that the tool is run."""
-        self._has_run = True
+        self._could_before, self._may_have_run = self._may_have_run, True
         self.report.begin_attempt()
+
+    def end_attempt(self, failure: Failure | None) -> None:
+        """Note how the attempt ended; None for a value, and for an end that says nothing."""
+        if failure is not None and not _may_have_acted(failure):
+            self._may_have_run = self._could_before
+        self.report.end_attempt("" if failure is None else failure.error_type)
 
     @contextmanager
     def inside(self) -> Iterator[None]:
@@ -148,10 +140,10 @@ class Call:
     def bound(self, owner: tuple[Any, ...], values: dict[str, object]) -> Callable[[], Any]:
         """Return the tool with its arguments."""
         signature = self.guard.signature
-        first, rest = signature.positional(values)
         if signature.context_parameter is not None:
-            rest[signature.context_parameter] = self._context()
-        return partial(self.guard.function, *owner, *first, **rest)
+            values = {**values, signature.context_parameter: self._context(values)}
+        first, rest = signature.positional(values)
+        return partial(self._function, *owner, *first, **rest)
 
     def abandon(self, running: Any) -> None:
         """Note that an attempt was given up and goes on."""
@@ -165,12 +157,11 @@ class Call:
 
     def may_have_happened(self, failure: Failure) -> bool:
         """Tell whether a failed call may have had its effect all the same."""
-        return (
-            self._has_run
-            and failure.may_have_run
-            and not self.guard.is_retry_safe
-            and failure.error_type in _MAY_BE_UNKNOWN
-        )
+        inner = failure.exception
+        if self._is_unknown or (isinstance(inner, ToolCallFailed) and inner.is_outcome_unknown):
+            return True
+        is_safe = self.guard.is_retry_safe
+        return self._may_have_run and not is_safe and _may_have_acted(failure)
 
     def succeed(self, value: Any) -> Ended:
         """End with the tool's own value."""
@@ -193,8 +184,6 @@ class Call:
     def fail(self, failure: Failure) -> Ended:
         """End without a value."""
         self._note_failure(failure)
-        if failure.error_type == "invalid_schema":
-            self.guard.report_broken(failure.exception)
         is_exhausted = self._end("abandoned" if self._is_abandoned else "failed", failure)
         error = self._error(failure, is_exhausted=is_exhausted)
         error.__cause__ = failure.exception
@@ -202,7 +191,7 @@ class Call:
 
     def interrupt(self) -> Ended:
         """End because the caller does not wait any longer, and hand over what the model is told."""
-        failure = Failure(error_type="cancelled", may_have_run=self._has_run)
+        failure = Failure(error_type="cancelled", may_have_run=self._may_have_run)
         self._end("cancelled", failure)
         error = self._error(failure)
         if self.frame.on_interrupted is not None:
@@ -218,22 +207,10 @@ class Call:
 
     def _error(self, failure: Failure, *, is_exhausted: bool = False) -> ToolCallFailed:
         is_unknown = self.may_have_happened(failure)
-        if (
-            failure.message
-            and (isinstance(failure.exception, ToolCallFailed) or failure.exception is None)
-            and failure.error_type != "invalid_arguments"
-        ):
-            text = failure.message
-        else:
-            text = texts.text_for(
-                failure,
-                tool=self.guard.tool_name,
-                attempts=self.report.facts.attempts,
-                is_outcome_unknown=is_unknown,
-                timeout_seconds=self.guard.options.timeout_seconds,
-            )
+        if is_unknown and self._outer is not None:
+            self._outer._is_unknown = True  # noqa: SLF001 - another call, of the same class
         return ToolCallFailed(
-            text,
+            self._text(failure, is_unknown=is_unknown),
             tool_name=self.guard.tool_name,
             error_type=failure.error_type,
             call_id=self.frame.call_id,
@@ -241,6 +218,23 @@ class Call:
             is_outcome_unknown=is_unknown,
             is_exhausted=is_exhausted,
             retry_after_seconds=failure.retry_after_seconds,
+        )
+
+    def _text(self, failure: Failure, *, is_unknown: bool) -> str:
+        text = self._refusal
+        if not text and failure.message:
+            # What a guarded tool inside said, and what a classifier wants to be said.
+            is_said = failure.exception is None and failure.error_type != "invalid_arguments"
+            if is_said or isinstance(failure.exception, ToolCallFailed):
+                text = failure.message
+        if text:
+            return texts.unknown(text) if is_unknown else text
+        return texts.text_for(
+            failure,
+            tool=self.guard.tool_name,
+            attempts=self.report.facts.attempts,
+            is_outcome_unknown=is_unknown,
+            timeout_seconds=self._limit,
         )
 
     def _end(self, outcome: str, failure: Failure | None) -> bool:
@@ -278,10 +272,12 @@ class Call:
             end = CallEnd(self.guard.tool_name, cause, self.report.span_context)
             call_ends.note(self.thread, self.frame.call_id, end)
 
-    def _context(self) -> ToolContext:
+    def _context(self, values: Mapping[str, object]) -> ToolContext:
         frame = self.frame
         if not self._key:
-            self._key = _idempotency_key(frame, self.guard.tool_name)
+            # An alternative is the same call to whoever repeats it.
+            basis = frame if self._outer is None else self._outer.frame
+            self._key = _idempotency_key(basis, self.guard.tool_name, values)
         return ToolContext(
             tool_name=self.guard.tool_name,
             call_id=frame.call_id,
@@ -294,7 +290,12 @@ class Call:
         )
 
 
-def _thread() -> str | None:
+def _may_have_acted(failure: Failure) -> bool:
+    return failure.may_have_run and failure.error_type in _MAY_BE_UNKNOWN
+
+
+def thread_of_call() -> str | None:
+    """Return the conversation that a call belongs to, None when nobody named it."""
     found = current_thread()
     if found is None:
         with fault_guard("thread"):
@@ -302,9 +303,16 @@ def _thread() -> str | None:
     return found
 
 
-def _idempotency_key(frame: CallFrame, tool: str) -> str:
-    """Return a key that a repetition of the same call in the same run finds again."""
+def _idempotency_key(frame: CallFrame, tool: str, values: Mapping[str, object]) -> str:
+    """Return a key that a repetition of the same call in the same run finds again.
+
+    The arguments are part of it: some hosts number the calls of each answer anew, and some models give
+    one id to several calls.
+    """
     if frame.run_id is None or frame.call_id is None:
         return uuid.uuid4().hex
     mark = "\0".join((frame.run_id, str(frame.step), frame.call_id, tool))
-    return blake2b(mark.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    written = text_of_result(dict(sorted(values.items())))
+    return blake2b(
+        f"{mark}\0{written}".encode("utf-8", "surrogatepass"), digest_size=16
+    ).hexdigest()

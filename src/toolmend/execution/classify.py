@@ -6,148 +6,39 @@ knows better gives ``classify=`` to the tool.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from toolmend.execution.failures import Failure, ToolCallFailed
+from toolmend.execution.known_errors import (
+    ABOUT_THIS,
+    AMBIGUOUS,
+    AWS_AMBIGUOUS,
+    AWS_DENIED,
+    AWS_RATE,
+    AWS_UNDONE,
+    BY_CLASS,
+    BY_STATUS,
+    CONTROL_FLOW,
+    DENIED,
+    NOT_SENT,
+    Rule,
+)
 from toolmend.execution.retry_after import as_datetime, retry_after_seconds
 from toolmend.execution.texts import message_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from toolmend.execution.error_types import ErrorType
 
 _MAX_CAUSES: Final = 8
 
 
-class Rule(NamedTuple):
-    """What one class of errors says, where the class alone decides."""
-
-    error_type: ErrorType
-    may_have_run: bool = True
-
-
-NOT_SENT: Final = Rule("transient", may_have_run=False)
-AMBIGUOUS: Final = Rule("transient")
-ABOUT_THIS: Final = Rule("permanent")
-DENIED: Final = Rule("denied", may_have_run=False)
-
-BY_CLASS: Final[Mapping[str, Rule]] = {
-    # The other side was never reached.
-    "builtins.ConnectionRefusedError": NOT_SENT,
-    "socket.gaierror": NOT_SENT,
-    "httpx.ConnectError": NOT_SENT,
-    "httpx.ConnectTimeout": NOT_SENT,
-    "httpx.PoolTimeout": NOT_SENT,
-    "httpx2.ConnectError": NOT_SENT,
-    "httpx2.ConnectTimeout": NOT_SENT,
-    "httpx2.PoolTimeout": NOT_SENT,
-    "requests.ConnectTimeout": NOT_SENT,
-    "urllib3.NewConnectionError": NOT_SENT,
-    "urllib3.ConnectTimeoutError": NOT_SENT,
-    "aiohttp.ClientConnectorError": NOT_SENT,
-    "botocore.ConnectTimeoutError": NOT_SENT,
-    "botocore.EndpointConnectionError": NOT_SENT,
-    "sqlalchemy.TimeoutError": NOT_SENT,  # no connection became free in the pool
-    "psycopg_pool.PoolTimeout": NOT_SENT,
-    # The database undid it.
-    "psycopg.SerializationFailure": NOT_SENT,
-    "psycopg.DeadlockDetected": NOT_SENT,
-    # It may have happened.
-    "builtins.TimeoutError": AMBIGUOUS,
-    "builtins.ConnectionError": AMBIGUOUS,
-    "asyncio.TimeoutError": AMBIGUOUS,
-    "asyncio.CancelledError": AMBIGUOUS,
-    "concurrent.CancelledError": AMBIGUOUS,
-    "concurrent.TimeoutError": AMBIGUOUS,
-    "httpx.TransportError": AMBIGUOUS,
-    "httpx2.TransportError": AMBIGUOUS,
-    "requests.ConnectionError": AMBIGUOUS,
-    "requests.Timeout": AMBIGUOUS,
-    "requests.ChunkedEncodingError": AMBIGUOUS,
-    "urllib3.HTTPError": AMBIGUOUS,
-    "urllib.URLError": AMBIGUOUS,
-    "http.HTTPException": AMBIGUOUS,
-    "aiohttp.ClientError": AMBIGUOUS,
-    "openai.APIConnectionError": AMBIGUOUS,
-    "anthropic.APIConnectionError": AMBIGUOUS,
-    "botocore.HTTPClientError": AMBIGUOUS,
-    "sqlalchemy.OperationalError": AMBIGUOUS,
-    "sqlalchemy.InterfaceError": AMBIGUOUS,
-    "psycopg.OperationalError": AMBIGUOUS,
-    "psycopg2.OperationalError": AMBIGUOUS,
-    "json.JSONDecodeError": AMBIGUOUS,  # an answer that is none
-    # It is about this argument: the same call fails again.
-    "builtins.ValueError": ABOUT_THIS,
-    "builtins.LookupError": ABOUT_THIS,
-    "builtins.FileNotFoundError": ABOUT_THIS,
-    "builtins.FileExistsError": ABOUT_THIS,
-    "builtins.IsADirectoryError": ABOUT_THIS,
-    "builtins.NotADirectoryError": ABOUT_THIS,
-    "builtins.PermissionError": ABOUT_THIS,
-    "httpx.UnsupportedProtocol": ABOUT_THIS,
-    "httpx.LocalProtocolError": ABOUT_THIS,
-    "httpx.InvalidURL": ABOUT_THIS,
-    "httpx.TooManyRedirects": ABOUT_THIS,
-    "httpx2.UnsupportedProtocol": ABOUT_THIS,
-    "httpx2.LocalProtocolError": ABOUT_THIS,
-    "httpx2.InvalidURL": ABOUT_THIS,
-    "httpx2.TooManyRedirects": ABOUT_THIS,
-    "requests.InvalidURL": ABOUT_THIS,
-    "requests.MissingSchema": ABOUT_THIS,
-    "requests.InvalidSchema": ABOUT_THIS,
-    "requests.TooManyRedirects": ABOUT_THIS,
-    "aiohttp.InvalidURL": ABOUT_THIS,
-    "botocore.ParamValidationError": ABOUT_THIS,
-    "sqlalchemy.DataError": ABOUT_THIS,
-    "sqlalchemy.IntegrityError": ABOUT_THIS,
-    "sqlalchemy.ProgrammingError": ABOUT_THIS,
-    "sqlalchemy.NoResultFound": ABOUT_THIS,
-    "sqlalchemy.MultipleResultsFound": ABOUT_THIS,
-    "sqlite3.IntegrityError": ABOUT_THIS,
-    "psycopg.DataError": ABOUT_THIS,
-    "psycopg.IntegrityError": ABOUT_THIS,
-    "psycopg.ProgrammingError": ABOUT_THIS,
-    "langchain_core.ToolException": ABOUT_THIS,
-    "pydantic_ai.ModelRetry": ABOUT_THIS,
-    # Nobody gets through.
-    "botocore.NoCredentialsError": DENIED,
-    "botocore.PartialCredentialsError": DENIED,
-}
-"""First part of the module and name of the class; the class itself and then its bases are looked up."""
-
-_STATUS_RULES: Final[Mapping[int, Rule]] = {
-    401: DENIED,
-    402: DENIED,
-    403: DENIED,
-    405: Rule("gone", may_have_run=False),
-    407: DENIED,
-    408: AMBIGUOUS,
-    410: ABOUT_THIS,
-    425: NOT_SENT,
-    423: NOT_SENT,
-    429: Rule("rate_limited", may_have_run=False),
-    501: Rule("gone", may_have_run=False),
-}
 _FIRST_CLIENT_ERROR: Final = 400
 _FIRST_SERVER_ERROR: Final = 500
 _TOO_MANY_REQUESTS: Final = 429
-
-_AWS_RATE: Final = ("Throttl", "TooManyRequests", "RequestLimitExceeded", "SlowDown")
-_AWS_DENIED: Final = (
-    *("AccessDenied", "UnrecognizedClient", "ExpiredToken", "InvalidClientTokenId"),
-    *("SignatureDoesNotMatch", "UnauthorizedOperation", "OptInRequired"),
-)
-
-CONTROL_FLOW: Final = frozenset(
-    (
-        "langgraph.GraphBubbleUp",
-        "pydantic_ai.CallDeferred",
-        "pydantic_ai.ApprovalRequired",
-    )
-)
-"""By which frameworks steer: no errors of a tool, and never swallowed."""
 
 
 def classify(error: Exception) -> Failure:
@@ -156,24 +47,45 @@ def classify(error: Exception) -> Failure:
     Args:
         error: what the tool raised.
     """
-    if isinstance(error, ToolCallFailed):
-        return Failure(
-            error_type=error.error_type,
-            may_have_run=error.is_outcome_unknown,
-            retry_after_seconds=error.retry_after_seconds,
-            message=error.text_for_model,
-            exception=error,
-        )
-    for at in _with_causes(error):
-        found = _by_status(at, error) or _by_name(at, error)
-        if found is not None:
-            return found
+    try:
+        if isinstance(error, ToolCallFailed):
+            # Wrong arguments of a tool inside are no fault of what the model asked for.
+            is_own = error.error_type != "invalid_arguments"
+            return Failure(
+                error_type=error.error_type if is_own else "permanent",
+                may_have_run=error.is_outcome_unknown,
+                retry_after_seconds=error.retry_after_seconds,
+                message=error.text_for_model,
+                exception=error,
+            )
+        for at in _with_causes(error):
+            found = _by_status(at, error) or _by_name(at, error)
+            if found is not None:
+                is_unsure = not found.may_have_run and _may_have_acted_before(error)
+                return replace(found, may_have_run=True) if is_unsure else found
+    except Exception:  # noqa: BLE001, S110 - the exception is the tool's own, and may do anything
+        pass
     return _failure(AMBIGUOUS, error)
+
+
+def _may_have_acted_before(error: BaseException) -> bool:
+    """Tell whether an error came up while another one was handled, behind which something may have happened."""
+    before = error.__context__
+    if before is None or error.__cause__ is not None or error.__suppress_context__:
+        return False
+    return any(BY_CLASS.get(name) is AMBIGUOUS for name in _names(before))
 
 
 def is_control_flow(error: BaseException) -> bool:
     """Tell whether an exception steers a framework."""
-    return any(name in CONTROL_FLOW for name in _names(error))
+    return any(name in CONTROL_FLOW for name in _names(error)) or _is_invalid_resume(error)
+
+
+def _is_invalid_resume(error: BaseException) -> bool:
+    """Tell whether LangGraph refused the answer to an interrupt, so that it can be answered again."""
+    langgraph = sys.modules.get("langgraph.errors")
+    told: Callable[[BaseException], bool] | None = getattr(langgraph, "is_invalid_resume", None)
+    return told is not None and told(error)
 
 
 def _with_causes(error: BaseException) -> Iterator[BaseException]:
@@ -181,7 +93,7 @@ def _with_causes(error: BaseException) -> Iterator[BaseException]:
     chain: list[BaseException] = [error]
     while len(chain) < _MAX_CAUSES:
         inner = _cause(chain[-1])
-        if inner is None or inner in chain:
+        if inner is None or any(inner is at for at in chain):
             break
         chain.append(inner)
     for at in reversed(chain[1:]):
@@ -194,12 +106,23 @@ def _cause(error: BaseException) -> BaseException | None:
     """Return what an error was made of: its cause, or a reason that it carries."""
     if error.__cause__ is not None:
         return error.__cause__
+    alone = _alone(error)
+    if alone is not None:
+        return alone
     for carrier in (error, *error.args[:1]):
-        reason = getattr(carrier, "reason", None)
+        reason = _of(carrier, "reason")
         if isinstance(reason, BaseException):
             return reason
     first = error.args[0] if error.args else None
     return first if isinstance(first, BaseException) else None
+
+
+def _alone(error: BaseException) -> BaseException | None:
+    """Return the only exception of a group."""
+    together = _of(error, "exceptions")
+    if isinstance(together, tuple) and len(together) == 1 and isinstance(together[0], Exception):
+        return together[0]
+    return None
 
 
 def _names(error: BaseException) -> Iterator[str]:
@@ -219,26 +142,34 @@ def _by_name(error: BaseException, outer: Exception) -> Failure | None:
 
 def _is_locked(error: BaseException) -> bool:
     """Tell whether SQLite says that somebody else writes: then nothing was written."""
-    return "locked" in message_of(getattr(error, "orig", None) or error)
+    return "locked" in message_of(_of(error, "orig") or error)
 
 
 def _by_status(error: BaseException, outer: Exception) -> Failure | None:
     """Read the HTTP status that an error of a client carries."""
-    response = getattr(error, "response", None)
+    response = _of(error, "response")
     if isinstance(response, Mapping):  # botocore
         return _by_aws(response, outer)
     status = _first_status(
-        getattr(error, "status_code", None),
-        getattr(response, "status_code", None),
-        getattr(error, "status", None),
-        getattr(error, "code", None),
+        _of(error, "status_code"),
+        _of(response, "status_code"),
+        _of(error, "status"),
+        _of(error, "code"),
     )
     if status is None:
         return None
-    if getattr(error, "code", None) == "insufficient_quota":  # a 429 that waiting does not cure
+    if _of(error, "code") == "insufficient_quota":  # a 429 that waiting does not cure
         return _failure(DENIED, outer)
-    headers = getattr(response, "headers", None) or getattr(error, "headers", None)
+    headers = _of(response, "headers") or _of(error, "headers")
     return _failure(rule_of_status(status), outer, _asked(headers))
+
+
+def _of(thing: object, name: str) -> Any:
+    """Return what an error carries under a name; None where it carries nothing, or looking fails."""
+    try:
+        return getattr(thing, name, None)
+    except Exception:  # noqa: BLE001 - a property may do anything
+        return None
 
 
 def _first_status(*candidates: object) -> int | None:
@@ -250,7 +181,7 @@ def _first_status(*candidates: object) -> int | None:
 
 def rule_of_status(status: int) -> Rule:
     """Return what an HTTP status of 400 and above says."""
-    known = _STATUS_RULES.get(status)
+    known = BY_STATUS.get(status)
     if known is not None:
         return known
     return ABOUT_THIS if status < _FIRST_SERVER_ERROR else AMBIGUOUS
@@ -264,20 +195,27 @@ def _by_aws(response: Mapping[str, Any], outer: Exception) -> Failure | None:
         metadata = {}
     asked = _asked(metadata.get("HTTPHeaders"))
     if isinstance(code, str):
-        if any(mark in code for mark in _AWS_RATE):
-            return _failure(_STATUS_RULES[_TOO_MANY_REQUESTS], outer, asked)
-        if any(mark in code for mark in _AWS_DENIED):
+        if any(mark in code for mark in AWS_RATE):
+            return _failure(BY_STATUS[_TOO_MANY_REQUESTS], outer, asked)
+        if any(mark in code for mark in AWS_DENIED):
             return _failure(DENIED, outer)
+        if code.startswith(AWS_AMBIGUOUS):
+            return _failure(AMBIGUOUS, outer, asked)
+        if code.startswith(AWS_UNDONE):
+            return _failure(NOT_SENT, outer, asked)
     status = _first_status(metadata.get("HTTPStatusCode"))
     return None if status is None else _failure(rule_of_status(status), outer, asked)
 
 
 def _asked(headers: Any) -> float | None:
-    get: Callable[[str], object] | None = getattr(headers, "get", None)
+    get: Callable[[str], object] | None = _of(headers, "get")
     if get is None:
         return None
-    value = get("retry-after") or get("Retry-After")
-    return retry_after_seconds(value, as_datetime(get("date") or get("Date")))
+    try:
+        value = get("retry-after") or get("Retry-After")
+        return retry_after_seconds(value, as_datetime(get("date") or get("Date")))
+    except Exception:  # noqa: BLE001 - headers of any client
+        return None
 
 
 def _failure(rule: Rule, error: Exception, retry_after: float | None = None) -> Failure:
@@ -285,8 +223,8 @@ def _failure(rule: Rule, error: Exception, retry_after: float | None = None) -> 
         error_type=rule.error_type,
         may_have_run=rule.may_have_run,
         retry_after_seconds=retry_after,
-        message=message_of(getattr(error, "orig", None) or error)
-        if rule.error_type == "permanent"
+        message=message_of(_of(error, "orig") or _alone(error) or error)
+        if rule.error_type in ("permanent", "invalid_arguments")
         else "",
         exception=error,
     )

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Final
 
+from toolmend._threads import as_id
 from toolmend._threads import thread as named_thread
 from toolmend.execution.failures import ToolCallFailed
 
@@ -94,7 +95,7 @@ def tool_context(
         deadline = own if deadline is None else min(own, deadline)
     frame = CallFrame(
         call_id=call_id,
-        run_id=outer.run_id if run_id is None else run_id,
+        run_id=outer.run_id if run_id is None else as_id(run_id),
         step=step,
         deadline=deadline,
         cancel=outer.cancel if cancel is None else cancel,

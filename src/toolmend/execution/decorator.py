@@ -9,6 +9,7 @@ from typing import Any, TypeVar, overload
 
 from typing_extensions import ParamSpec, Unpack
 
+from toolmend.errors import PolicyError
 from toolmend.execution.breaker import CircuitBreaker
 from toolmend.execution.drivers import drive, drive_async
 from toolmend.execution.failures import AttemptFailed, Failure
@@ -82,6 +83,8 @@ def guarded(options: ToolOptions, function: Any) -> Any:
         return type(function)(guarded(options, function.__func__))
     if not callable(function):
         raise TypeError(f"tool_call wraps a function; got {type(function).__name__}")
+    if guard_of(function) is not None:
+        raise PolicyError(f"{function.__name__} is guarded already; give the options there")
     guard = Guard(function, options)
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -124,6 +127,4 @@ def breaker_of(tool: Callable[..., Any]) -> CircuitBreaker:
     guard = guard_of(tool)
     if guard is None:
         raise TypeError("breaker_of takes a function under toolmend.tool_call")
-    if guard.breaker is None:
-        raise TypeError(f"{guard.tool_name} has no breaker: it is under tool_call(breaker=None)")
-    return guard.breaker
+    return guard.own_breaker()

@@ -6,11 +6,13 @@ import asyncio
 import inspect
 import threading
 from concurrent import futures
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from toolmend.execution.call import Ended
+from toolmend.execution.ended import Ended
+from toolmend.execution.failures import AttemptFailed, Failure
 from toolmend.execution.steps import (
     AttemptTimedOutError,
     CallCancelledError,
@@ -19,9 +21,16 @@ from toolmend.execution.steps import (
     ToolCancelledItselfError,
     Wait,
 )
+from toolmend.execution.workers import Workers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 GRACE_SECONDS: Final = 0.25
 """How long a cancelled tool may take to clean up before it is given up."""
+_LOOK_SECONDS: Final = 0.1
+_fallbacks: Final = Workers("fallback")
+"""Whoever asks a human does not wait for a worker of the tool: hung calls may hold them all."""
 
 
 def drive(steps: Steps) -> Ended:
@@ -41,17 +50,14 @@ def drive(steps: Steps) -> Ended:
 
 
 def _do(step: Run | Wait) -> Any:
-    cancel = step.call.frame.cancel
     if isinstance(step, Wait):
         # An event, so that a shutdown need not wait.
-        if (cancel or threading.Event()).wait(step.seconds):
+        if (step.call.frame.cancel or threading.Event()).wait(step.seconds):
             raise CallCancelledError
         return None
-    if cancel is not None and cancel.is_set():
-        raise CallCancelledError
     if step.limit_seconds is None:
         with step.call.inside():
-            return step.function()
+            return _finished(_uncancelled(step.function))
     future = _submit(step)
     try:
         futures.wait((future,), step.limit_seconds)
@@ -59,29 +65,60 @@ def _do(step: Run | Wait) -> Any:
         if not future.done() and not future.cancel():
             step.call.abandon(future)
     if future.done() and not future.cancelled():
-        return future.result()
+        return _finished(future.result())
     raise AttemptTimedOutError
+
+
+def _finished(result: Any) -> Any:
+    """Return a result, unless it is one that only a loop can finish.
+
+    Raises:
+        AttemptFailed: an async function hides behind a sync one.
+    """
+    if not inspect.iscoroutine(result):
+        return result
+    result.close()
+    error = TypeError("the tool is async behind a sync function: guard the async one")
+    raise AttemptFailed(
+        Failure(error_type="invalid_schema", may_have_run=False, exception=error)
+    ) from error
 
 
 def _submit(step: Run) -> futures.Future[Any]:
     with step.call.inside():
         context = copy_context()
-    return step.call.guard.workers.submit(partial(context.run, step.function))
+    workers = step.call.guard.workers if step.is_tool else _fallbacks
+    work = partial(context.run, _uncancelled, step.function)
+    return workers.submit(work, waits=step.limit_seconds is None)
 
 
-async def drive_async(steps: Steps, *, in_workers: bool = False) -> Ended:
+def _uncancelled(function: Callable[[], Any]) -> Any:
+    """Run a sync tool, whose cancellations are its own unless the task that it blocks was cancelled."""
+    try:
+        return function()
+    except asyncio.CancelledError as error:
+        if _is_cancelled():
+            raise
+        raise ToolCancelledItselfError from error
+
+
+async def drive_async(steps: Steps, *, is_apart: bool = False) -> Ended:
     """Carry out a call on asyncio's loop.
 
     Args:
         steps: the call.
-        in_workers: sync tools run in worker threads also without a time limit.
+        is_apart: every tool runs outside this task: sync ones in worker threads also without a time
+            limit, async ones in a task of their own, so that none of them holds up whoever waits here.
     """
     try:
         step = next(steps)
         while True:
-            work = _Work(step, in_workers=in_workers)
+            work = _Work(step, is_apart=is_apart)
             try:
                 answer = await work.do()
+            except GeneratorExit as error:
+                work.drop()  # closed by the collector: nothing can be awaited any more
+                step = steps.throw(error)
             except BaseException as error:  # noqa: BLE001 - the steps decide
                 try:
                     step = steps.throw(error)
@@ -97,9 +134,9 @@ async def drive_async(steps: Steps, *, in_workers: bool = False) -> Ended:
 class _Work:
     """One step on the loop. What it started and was not seen to its end is settled afterwards."""
 
-    def __init__(self, step: Run | Wait, *, in_workers: bool) -> None:
+    def __init__(self, step: Run | Wait, *, is_apart: bool) -> None:
         self._step = step
-        self._in_workers = in_workers
+        self._is_apart = is_apart
         self._running: asyncio.Future[Any] | None = None
         self._in_thread: futures.Future[Any] | None = None
 
@@ -107,16 +144,26 @@ class _Work:
         """Carry it out."""
         step = self._step
         if isinstance(step, Wait):
-            return await asyncio.sleep(step.seconds)
-        if not step.is_async and (step.limit_seconds is not None or self._in_workers):
+            return await _sleep(step.seconds, step.call.frame.cancel)
+        if not step.is_async and (
+            step.limit_seconds is not None or self._is_apart or step.is_aside
+        ):
             self._in_thread = _submit(step)
-            self._running = asyncio.wrap_future(self._in_thread)
-        elif step.limit_seconds is None:
+            self._running = _end_of(self._in_thread)
+        elif step.limit_seconds is None and not self._is_apart:
             return await _here(step)
         else:
             with step.call.inside():
                 self._running = asyncio.ensure_future(_called(step))
         await asyncio.wait((self._running,), timeout=step.limit_seconds)
+        if self._in_thread is not None and self._in_thread.done():
+            result = self._in_thread.result()
+            if not inspect.isawaitable(result):
+                return result
+            # An async function behind a sync one: what it returned runs here.
+            self._in_thread = None
+            self._running = asyncio.ensure_future(_awaited(result))
+            await asyncio.wait((self._running,), timeout=step.limit_seconds)
         if not self._running.done():
             await self.settle()
             raise AttemptTimedOutError
@@ -126,34 +173,92 @@ class _Work:
 
     async def settle(self) -> None:
         """Cancel what still runs, give it a moment, and then give it up; what it returns is late."""
-        running, step = self._running, self._step
-        if running is None or running.done() or isinstance(step, Wait):
-            return
+        running, call = self._running, self._step.call
         self._running = None
-        if self._in_thread is not None:
-            if not self._in_thread.cancel():
-                step.call.abandon(self._in_thread)
-            running.cancel()
+        if running is None:
             return
-        running.cancel()
-        try:
-            await asyncio.wait((running,), timeout=GRACE_SECONDS)
-        finally:
-            if not running.done():
-                step.call.abandon(running)
-            elif not running.cancelled():
-                running.exception()  # so that nobody complains that it was never looked at
+        if self._in_thread is not None:
+            self._leave_thread(self._in_thread)
+        elif not running.done():
+            running.cancel()
+            try:
+                await asyncio.wait((running,), timeout=GRACE_SECONDS)
+            finally:
+                if not running.done():
+                    call.abandon(running)
+        _look_at(running)
+
+    def drop(self) -> None:
+        """Cancel what still runs, without waiting for it."""
+        if self._in_thread is not None:
+            self._leave_thread(self._in_thread)
+        elif self._running is not None:
+            with suppress(RuntimeError):  # the loop is closed
+                self._running.cancel()
+
+    def _leave_thread(self, thread: futures.Future[Any]) -> None:
+        if not thread.done() and not thread.cancel():
+            self._step.call.abandon(thread)
+
+
+async def _sleep(seconds: float, cancel: threading.Event | None) -> None:
+    """Wait; an event of threads has to be looked at, since it wakes no loop."""
+    if cancel is None:
+        await asyncio.sleep(seconds)
+        return
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    while (left := until - loop.time()) > 0:
+        await asyncio.sleep(min(left, _LOOK_SECONDS))
+        if cancel.is_set():
+            raise CallCancelledError
+
+
+async def _awaited(awaitable: Any) -> Any:
+    return await awaitable
+
+
+def _end_of(thread: futures.Future[Any]) -> asyncio.Future[None]:
+    """Return what is done when a thread is; its outcome stays there, since not every one can be copied."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+
+    def mark() -> None:
+        if not ended.done():
+            ended.set_result(None)
+
+    def tell(_: futures.Future[Any]) -> None:
+        with suppress(RuntimeError):  # the loop was closed meanwhile
+            loop.call_soon_threadsafe(mark)
+
+    thread.add_done_callback(tell)
+    return ended
+
+
+def _look_at(ended: asyncio.Future[Any]) -> None:
+    """Take note of an exception that comes too late, so that nobody complains that it was not."""
+    if ended.done() and not ended.cancelled():
+        ended.exception()
 
 
 async def _here(step: Run) -> Any:
     """Run a tool in the caller's own task."""
-    with step.call.inside():
-        try:
-            return await _called(step)
-        except asyncio.CancelledError as error:
-            if _is_cancelled():
-                raise
-            raise ToolCancelledItselfError from error
+    asked = _cancellations()
+    try:
+        with step.call.inside():
+            value = await _called(step)
+    except asyncio.CancelledError as error:
+        if _is_cancelled():
+            raise
+        raise ToolCancelledItselfError from error
+    except Exception as error:
+        if _cancellations() > asked:
+            raise asyncio.CancelledError from error
+        raise
+    if _cancellations() > asked:
+        # The tool swallowed it. Whoever cancelled waits for it: a time limit, a group of tasks.
+        raise asyncio.CancelledError
+    return value
 
 
 async def _called(step: Run) -> Any:
@@ -161,8 +266,17 @@ async def _called(step: Run) -> Any:
     return await result if inspect.isawaitable(result) else result
 
 
+def _cancellations() -> int:
+    """Return how often this task was asked to end; before Python 3.11 nobody counts."""
+    cancelling = getattr(asyncio.current_task(), "cancelling", None)
+    return 0 if cancelling is None else int(cancelling())
+
+
 def _is_cancelled() -> bool:
     """Tell whether somebody asked this task to end; before Python 3.11 nobody can tell otherwise."""
-    task = asyncio.current_task()
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # there is no loop here, so there is no task
+        return False
     cancelling = getattr(task, "cancelling", None)
-    return cancelling is None or cancelling() > 0
+    return task is not None and (cancelling is None or cancelling() > 0)

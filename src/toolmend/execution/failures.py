@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from toolmend.errors import ToolmendError
+from toolmend.errors import PolicyError, ToolmendError
 from toolmend.execution.error_types import MEANINGS, ErrorType
+from toolmend.execution.numbers import is_seconds
 from toolmend.formats.answers import answer_part
 
 
@@ -23,6 +24,9 @@ class Failure:
         message: what the model is told, for the types that tell it something of their own.
         exception: what was raised, None when nothing was.
         where: for telemetry: which rule of the tool's own schema was broken; never a value.
+
+    Raises:
+        PolicyError: an error type that there is not, or a wait that is no number of seconds.
     """
 
     error_type: ErrorType
@@ -31,6 +35,16 @@ class Failure:
     message: str = ""
     exception: BaseException | None = None
     where: str = ""
+
+    def __post_init__(self) -> None:
+        if self.error_type not in MEANINGS:
+            known = ", ".join(MEANINGS)
+            raise PolicyError(f"Failure(error_type=…) is one of {known}; got {self.error_type!r}")
+        wait: object = self.retry_after_seconds
+        if wait is not None and not is_seconds(wait, least=0):
+            raise PolicyError(
+                f"Failure(retry_after_seconds=…) is a number of seconds from 0; got {wait!r}"
+            )
 
     def may_repeat(self, *, is_retry_safe: bool) -> bool:
         """Tell whether another attempt may do no harm, for a tool of that kind."""

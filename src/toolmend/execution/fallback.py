@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from toolmend.errors import PolicyError
 from toolmend.execution.error_types import ErrorType
+from toolmend.execution.numbers import is_seconds
 
 
 class _Unset:
@@ -81,7 +81,7 @@ class Fallback:
             value = getattr(self, name)
             if value is not None and not callable(value):
                 raise PolicyError(f"Fallback({name}=…) is a function; got {type(value).__name__}")
-        if not 0 < self.expires_seconds < math.inf:
+        if not is_seconds(self.expires_seconds):
             raise PolicyError(
                 f"Fallback(expires_seconds=…) is a number of seconds above 0; got {self.expires_seconds!r}"
             )

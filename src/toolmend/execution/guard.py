@@ -35,24 +35,36 @@ class Guard:
     """One guarded tool: its function, its breaker, its workers.
 
     Args:
-        function: the tool.
+        function: the tool; None where every call brings its own, which takes its arguments by name and
+            has them judged by nobody here but a schema that is given.
         options: how it is guarded.
 
     Raises:
         PolicyError: settings that do not fit the tool.
     """
 
-    def __init__(self, function: Callable[..., Any], options: ToolOptions) -> None:
+    def __init__(self, function: Callable[..., Any] | None, options: ToolOptions) -> None:
+        is_brought = function is None
+        if function is None:
+            function = _brought
         self.function = function
         self.options = options
         self.tool_name: str = options.name or _name(function)
-        self.is_async = _is(inspect.iscoroutinefunction, function)
+        self.is_async = is_async(function)
         if _is(inspect.isgeneratorfunction, function) or _is(inspect.isasyncgenfunction, function):
             raise PolicyError(f"{self.tool_name} yields; a tool returns its result as a whole")
         self.is_retry_safe = options.effect in RETRY_SAFE
         self.signature = Signature(function)
+        if options.effect == "keyed" and not is_brought and not self.signature.context_parameter:
+            raise PolicyError(
+                f'{self.tool_name} is effect="keyed", so it passes on the key of its call: '
+                "give it a parameter annotated with toolmend.ToolContext"
+            )
         self.arguments = Arguments(
-            self.signature, options.arguments_schema, options.prepare_arguments
+            self.signature,
+            options.arguments_schema,
+            options.prepare_arguments,
+            derives=not is_brought,
         )
         self.breaker = (
             None
@@ -63,7 +75,7 @@ class Guard:
         self.alternative = _alternative(self, options.fallback)
         self._result_schema: Schema | None = None
         self._lock = threading.Lock()
-        self._abandoned = 0
+        self._given_up: set[Any] = set()
         self._is_reported_broken = False
         watch_tool(self)
         _guards.add(self)
@@ -73,13 +85,23 @@ class Guard:
         """What the tool says of itself."""
         return inspect.getdoc(self.function) or ""
 
+    def own_breaker(self) -> CircuitBreaker:
+        """Return the breaker.
+
+        Raises:
+            TypeError: there is none.
+        """
+        if self.breaker is None:
+            raise TypeError(f"{self.tool_name} has no breaker: its settings say breaker=None")
+        return self.breaker
+
     def breaker_state(self) -> str | None:
         """Return the state of the breaker, None when there is none."""
         return None if self.breaker is None else self.breaker.state
 
     def abandoned_calls(self) -> int:
         """Return how many calls were given up and still run."""
-        return self._abandoned
+        return len(self._given_up)
 
     def is_available(self) -> bool:
         """Tell whether a call would be let through now."""
@@ -88,12 +110,12 @@ class Guard:
     def abandon(self, running: Future[Any] | Any) -> None:
         """Count a call that was given up, until it ends by itself; it is kept from being collected."""
         with self._lock:
-            self._abandoned += 1
+            self._given_up.add(running)
         running.add_done_callback(self._settle)
 
     def _settle(self, ended: Any) -> None:
         with self._lock:
-            self._abandoned -= 1
+            self._given_up.discard(ended)
         if not ended.cancelled():
             ended.exception()  # so that nobody complains that it was never looked at
 
@@ -109,7 +131,11 @@ class Guard:
                     return _failure_of(said, error)
             except Exception as fault:  # noqa: BLE001 - the application's own code
                 report_fault("tool", fault)
-        return classify(error)
+        try:
+            return classify(error)
+        except Exception as fault:  # noqa: BLE001 - an exception may do anything when it is looked at
+            report_fault("tool", fault)
+            return Failure(error_type="transient", exception=error)
 
     def judge(self, value: object) -> Failure | None:
         """Return what is wrong with a result, None when it may go to the model."""
@@ -123,9 +149,13 @@ class Guard:
         options = self.options
         if options.result_schema is not None:
             try:
+                plain = self.signature.jsonable({"": value})[""]
+            except Exception:  # noqa: BLE001 - a tool's value may do anything, such as containing itself
+                return _NO_JSON
+            try:
                 if self._result_schema is None:
                     self._result_schema = Schema(options.result_schema)
-                found = self._result_schema.problems(self.signature.jsonable({"": value})[""])
+                found = self._result_schema.problems(plain)
             except SchemaError as error:
                 self.report_broken(error)
                 found = []
@@ -151,6 +181,7 @@ class Guard:
     def renew_locks(self) -> None:
         """Replace locks that another thread may have held when this process was forked."""
         self._lock = threading.Lock()
+        self._given_up = set()  # what the other process gave up does not run in this one
         self.signature.renew_lock()
         self.arguments.renew_lock()
         if self.breaker is not None:
@@ -160,6 +191,8 @@ class Guard:
         report_transition(self.tool_name, change.before, change.after, change.reason)
 
 
+_NO_JSON: Final = "json"
+"""The rule that a result breaks which cannot be written as JSON."""
 _GUARD: Final = "__toolmend_guard__"
 _guards: Final[weakref.WeakSet[Guard]] = weakref.WeakSet()
 
@@ -184,12 +217,24 @@ def guard_of(tool: object) -> Guard | None:
     return found if isinstance(found, Guard) else None
 
 
+def is_async(function: object) -> bool:
+    """Tell whether a function returns an awaitable."""
+    return _is(inspect.iscoroutinefunction, function)
+
+
+async def _brought(**arguments: Any) -> Any:
+    """Stand in for the functions that calls bring. Async, so that their fallbacks may be."""
+    raise NotImplementedError(arguments)
+
+
 def _name(function: object) -> str:
     name = getattr(function, "__name__", None)
     return name if isinstance(name, str) else type(function).__name__
 
 
 def _alternative(guard: Guard, fallback: Fallback | None) -> Guard | None:
+    if fallback is not None and not guard.is_async and is_async(fallback.human):
+        raise PolicyError(f"{guard.tool_name} is sync, so Fallback(human=…) must be; it is async")
     if fallback is None or fallback.tool is None:
         return None
     found = guard_of(fallback.tool)
@@ -213,4 +258,6 @@ def _failure_of(said: str, error: Exception) -> Failure:
         raise PolicyError(f"classify returned {said!r}; use one of {', '.join(names.ERROR_TYPES)}")
     known: ErrorType = said  # type: ignore[assignment]  # one of the closed set
     told = message_of(error) if known == "permanent" else ""
-    return Failure(error_type=known, message=told, exception=error)
+    return Failure(
+        error_type=known, may_have_run=known != "permanent", message=told, exception=error
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from pydantic_core import to_json
@@ -10,6 +12,9 @@ from toolmend.execution.texts import NO_OUTPUT
 
 MAX_CHARS: Final = 1_000_000
 """Beyond this a result is cut: no provider takes it, and the whole conversation would be lost."""
+
+_MAX_ITEMS: Final = 100_000
+"""Of something that may never end."""
 
 
 def text_of_result(value: object, max_chars: int = MAX_CHARS) -> str:
@@ -21,7 +26,8 @@ def text_of_result(value: object, max_chars: int = MAX_CHARS) -> str:
     """
     if value is None:
         return NO_OUTPUT
-    text = value if isinstance(value, str) else _written(value)
+    # Of a text that is more, such as a member of an enum, the plain text.
+    text = str.__str__(value) if isinstance(value, str) else _written(value)
     if len(text) > max_chars:
         text = f"{text[:max_chars]}\n(cut: {len(text)} characters in all)"
     # A lone surrogate cannot be sent.
@@ -36,6 +42,8 @@ def _written(value: object) -> str:
         except UnicodeDecodeError:
             return f"({len(raw)} bytes of binary data)"
     try:
+        if isinstance(value, Iterator):
+            value = list(islice(value, _MAX_ITEMS))
         return to_json(
             value, fallback=_shown, serialize_unknown=True, inf_nan_mode="constants"
         ).decode("utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from tenacity.wait import wait_base
 
 from toolmend.errors import PolicyError
 from toolmend.execution.failures import AttemptFailed
+from toolmend.execution.numbers import is_count, is_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,17 +43,13 @@ class Retry:
 
     def __post_init__(self) -> None:
         attempts: object = self.max_attempts
-        if isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1:
+        if not is_count(attempts):
             raise PolicyError(
                 f"Retry(max_attempts=…) is a whole number from 1 up; got {attempts!r}"
             )
         for name in ("initial_seconds", "max_seconds", "max_retry_after_seconds"):
             value: object = getattr(self, name)
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, int | float)
-                or not 0 <= value < math.inf
-            ):
+            if not is_seconds(value, least=0):
                 raise PolicyError(f"Retry({name}=…) is a number of seconds from 0; got {value!r}")
 
 

@@ -21,14 +21,16 @@ def retry_after_seconds(value: object, now: datetime | None = None) -> float | N
     """
     if isinstance(value, bytes):
         value = value.decode("latin-1")
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        value = str(value)
-    if not isinstance(value, str) or not value.strip() or len(value) > _LONGEST_TEXT:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    if isinstance(value, str) and (not value.strip() or len(value) > _LONGEST_TEXT):
         return None
     try:
         seconds = float(value)
+    except OverflowError:
+        return None
     except ValueError:
-        return _until(value, now)
+        return _until(str(value), now)
     return seconds if 0 <= seconds < math.inf else None
 
 

@@ -6,25 +6,42 @@ wait for. Nothing here is timed: what is counted is the same on every machine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, TypeGuard
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple
+
+from toolmend.execution.schema_graph import Graph, Node, SchemaTooCostlyError
+from toolmend.execution.schema_references import is_list
 
 MAX_STEPS: Final = 200_000
+MAX_VALUE_STEPS: Final = 500_000
+_UNCOUNTED_STEPS: Final = 4_000_000
+"""What a value of that size takes at most is not counted one by one, which takes longer than to do it."""
+_MAX_TOLD_STEPS: Final = 10_000_000
+_ERROR_STEPS: Final = 500
+"""An error takes so many steps, and as many again as the value is large, of which it keeps a copy."""
 _MAX_NODES: Final = 20_000
 _MAX_DEPTH: Final = 64
-_IN_PLACE_LISTS: Final = ("allOf", "anyOf", "oneOf")
-_IN_PLACE: Final = ("not", "if", "then", "else")
-_REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
-_BELOW_LISTS: Final = ("prefixItems",)
-_BELOW_MAPS: Final = ("properties", "patternProperties")
-_BELOW: Final = (
-    *("items", "additionalItems", "additionalProperties", "contains", "propertyNames"),
-    *("unevaluatedItems", "unevaluatedProperties"),
-)
 
 
-class SchemaTooCostlyError(ValueError):
-    """A schema asks for more than anyone can wait for."""
+Telling = Literal["all", "first", "nothing"]
+
+
+class ValueTooCostlyError(ValueError):
+    """A schema asks for more than anyone can wait for, with this value."""
+
+
+class _Cost(NamedTuple):
+    """Steps of one schema on one value, at most.
+
+    Attributes:
+        judge: to tell whether the value fits.
+        mark: to find out once more what was looked at.
+        tell: those of them whose errors are kept to say what the first one is: all of a choice.
+    """
+
+    judge: int
+    mark: int
+    tell: int
 
 
 class SchemaBounds:
@@ -32,150 +49,133 @@ class SchemaBounds:
 
     Args:
         schema: the schema.
+        pattern_steps: what one regular expression costs.
 
     Raises:
         SchemaTooCostlyError: it is too large, nested too deeply, or refers to itself in a circle.
+        ReferenceRefusedError: it has a reference that cannot be followed.
     """
 
-    def __init__(self, schema: object) -> None:
-        self._root = schema
+    def __init__(self, schema: object, pattern_steps: int = 1) -> None:
         _bound_size(schema)
-        self._is_recursive = self._has_recursion()
-        if not self._is_recursive:
-            self._count(schema, _ANYTHING, {}, [])
+        graph = Graph(schema, pattern_steps)
+        self._root = graph.root
+        self._once: _Cost | None = (
+            None  # for a value that is a single one; None where none is enough
+        )
+        if not graph.is_recursive:
+            try:
+                self._once = _cost(self._root, _ANYTHING, MAX_STEPS)
+            except ValueTooCostlyError:
+                raise SchemaTooCostlyError("it takes too many steps") from None
 
-    def check(self, instance: object) -> None:
-        """Count the steps for one value, which only a schema that refers to itself needs.
+    def check(self, value: object) -> None:
+        """Refuse a value that takes too many steps.
 
         Raises:
-            SchemaTooCostlyError: they are too many.
+            ValueTooCostlyError: it does.
         """
-        if self._is_recursive:
-            self._count(self._root, instance, {}, [])
+        if self._once is None or self._once.judge * _size(value) > _UNCOUNTED_STEPS:
+            _cost(self._root, value, MAX_VALUE_STEPS)
 
-    def _has_recursion(self) -> bool:
-        """Tell whether some reference leads back to where it stands."""
-        done: set[int] = set()
-        open_nodes: set[int] = set()
-
-        def visit(node: object) -> bool:
-            if not isinstance(node, Mapping) or id(node) in done:
-                return False
-            if id(node) in open_nodes:
-                return True
-            open_nodes.add(id(node))
-            found = any(visit(inner) for inner in (*self._in_place(node), *_all_below(node)))
-            open_nodes.discard(id(node))
-            done.add(id(node))
-            return found
-
-        return visit(self._root)
-
-    def _count(
-        self,
-        schema: object,
-        instance: object,
-        known: dict[tuple[int, int], int],
-        path: list[tuple[int, int]],
-    ) -> int:
-        """Return the steps that a schema takes on a value, at most; each pair is counted once."""
-        if not isinstance(schema, Mapping):
-            return 1
-        key = (id(schema), id(instance))
-        if key in known:
-            return known[key]
-        if key in path or len(path) > 20 * _MAX_DEPTH:
-            raise SchemaTooCostlyError("it refers to itself in a circle")
-        path.append(key)
-        steps = 1 + sum(
-            self._count(inner, instance, known, path) for inner in self._in_place(schema)
-        )
-        for inner, values in _below(schema, instance):
-            for value in values:
-                steps += self._count(inner, value, known, path)
-        path.pop()
-        if steps > MAX_STEPS:
-            raise SchemaTooCostlyError("it takes too many steps")
-        known[key] = steps
-        return steps
-
-    def _in_place(self, schema: Mapping[str, object]) -> list[object]:
-        """Return the schemas that look at the same value."""
-        found = [schema[name] for name in _IN_PLACE if name in schema]
-        for name in _IN_PLACE_LISTS:
-            listed = schema.get(name)
-            if _is_list(listed):
-                found.extend(listed)
-        dependent = schema.get("dependentSchemas")
-        if isinstance(dependent, Mapping):
-            found.extend(dependent.values())
-        for name in _REFERENCES:
-            target = self._target(schema.get(name))
-            if target is not None:
-                found.append(target)
-        return found
-
-    def _target(self, reference: object) -> object:
-        """Return what a reference inside this schema names; None for any other, which is refused later."""
-        if not isinstance(reference, str) or not reference.startswith("#"):
-            return None
-        at: object = self._root
-        for step in reference[1:].split("/")[1:] if "/" in reference else ():
-            name = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(at, Mapping):
-                at = at.get(name)
-            elif _is_list(at) and name.isdecimal():
-                at = at[int(name)] if int(name) < len(at) else None
-            else:
-                return None
-        return at
+    def telling(self, value: object) -> Telling:
+        """Return how much can be said about what is wrong with a value that was not refused."""
+        size = _size(value)
+        each = _ERROR_STEPS + size
+        if self._once is not None and self._once.judge * size * each <= _MAX_TOLD_STEPS:
+            return "all"
+        try:
+            cost = _cost(self._root, value, MAX_VALUE_STEPS)
+        except ValueTooCostlyError:
+            if self._once is None:
+                return "nothing"
+            cost = _Cost(self._once.judge * size, 0, self._once.tell * size)
+        if cost.judge * each <= _MAX_TOLD_STEPS:
+            return "all"
+        return "first" if cost.tell * each <= _MAX_TOLD_STEPS else "nothing"
 
 
 _ANYTHING: Final = object()
-"""Stands for any value: every schema below is counted once."""
+"""Stands for any single value: every schema below is counted once."""
+_Pair = tuple[Node, object]
 
 
-def _all_below(schema: Mapping[str, object]) -> list[object]:
-    return [inner for inner, _ in _below(schema, _ANYTHING)]
+def _cost(root: Node, value: object, limit: int) -> _Cost:
+    """Return what a schema takes on a value; each pair of the two is counted once.
+
+    Raises:
+        ValueTooCostlyError: it is more than the limit.
+    """
+    known: dict[tuple[int, int], _Cost] = {}
+    waiting: list[_Pair] = [(root, value)]
+    visited = 0
+    while waiting:
+        node, at = waiting[-1]
+        key = (id(node), id(at))
+        if key in known:
+            waiting.pop()
+            continue
+        below = _below(node, at, limit)
+        missing = [(one, at) for one in node.in_place() if (id(one), id(at)) not in known]
+        missing += [pair for pair in below if (id(pair[0]), id(pair[1])) not in known]
+        visited += len(missing)
+        if visited > limit:
+            raise ValueTooCostlyError
+        if missing:
+            waiting.extend(missing)
+            continue
+        cost = _sum(node, at, below, known)
+        if cost.judge > limit:
+            raise ValueTooCostlyError
+        known[key] = cost
+        waiting.pop()
+    return known[id(root), id(value)]
 
 
-def _below(schema: Mapping[str, object], instance: object) -> list[tuple[object, Sequence[object]]]:
-    """Return the schemas for what is inside a value, each with the values that it looks at."""
-    inside = _inside(instance)
-    if inside is None:
+def _sum(node: Node, at: object, below: list[_Pair], known: dict[tuple[int, int], _Cost]) -> _Cost:
+    judge, mark, tell = node.own, 0, 0
+    for one in node.same:
+        cost = known[id(one), id(at)]
+        judge, mark, tell = judge + cost.judge, mark + cost.judge + cost.mark, tell + cost.tell
+    for one in node.choices:
+        cost = known[id(one), id(at)]
+        judge, mark, tell = judge + cost.judge, mark + cost.judge + cost.mark, tell + cost.judge
+    for inner, inside in below:
+        cost = known[id(inner), id(inside)]
+        judge, tell = judge + cost.judge, tell + cost.tell
+    return _Cost(judge + mark if node.marks else judge, mark, tell)
+
+
+def _below(node: Node, value: object, limit: int) -> list[_Pair]:
+    """Return the schemas for what is inside a value, each with every value that it looks at."""
+    if value is _ANYTHING:
+        return [(inner, value) for inner in node.below()]
+    if isinstance(value, dict):
+        inside = list(value.values())
+    elif isinstance(value, list | tuple):
+        inside = list(value)
+    else:
         return []
-    found: list[tuple[object, Sequence[object]]] = []
-    for name in (*_BELOW, *_BELOW_LISTS):
-        inner = schema.get(name)
-        listed = inner if _is_list(inner) else () if inner is None else (inner,)
-        found.extend((one, inside) for one in listed)
-    for name in _BELOW_MAPS:
-        mapped = schema.get(name)
-        if isinstance(mapped, Mapping):
-            found.extend(
-                (inner, _named(instance, key) if name == "properties" else inside)
-                for key, inner in mapped.items()
-            )
+    if len(inside) * len(node.inside) > limit:
+        raise ValueTooCostlyError
+    found: list[_Pair] = [(inner, one) for inner in node.inside for one in inside]
+    if isinstance(value, dict):
+        found.extend((inner, value[name]) for name, inner in node.named if name in value)
     return found
 
 
-def _inside(instance: object) -> Sequence[object] | None:
-    """Return what is inside a value; None when nothing can be."""
-    if instance is _ANYTHING:
-        return (_ANYTHING,)
-    if isinstance(instance, Mapping):
-        return list(instance.values())
-    return instance if _is_list(instance) else None
-
-
-def _named(instance: object, key: str) -> Sequence[object]:
-    if instance is _ANYTHING:
-        return (_ANYTHING,)
-    return (instance[key],) if isinstance(instance, Mapping) and key in instance else ()
-
-
-def _is_list(value: object) -> TypeGuard[Sequence[object]]:
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+def _size(value: object) -> int:
+    """Return how many values a value is, with all that is inside of it."""
+    waiting = [value]
+    count = 0
+    while waiting:
+        at = waiting.pop()
+        count += 1
+        if isinstance(at, dict):
+            waiting.extend(at.values())
+        elif isinstance(at, list | tuple):
+            waiting.extend(at)
+    return count
 
 
 def _bound_size(schema: object) -> None:
@@ -188,5 +188,5 @@ def _bound_size(schema: object) -> None:
             raise SchemaTooCostlyError("it is too large or nested too deeply")
         if isinstance(node, Mapping):
             waiting.extend((inner, depth + 1) for inner in node.values())
-        elif _is_list(node):
+        elif is_list(node):
             waiting.extend((inner, depth + 1) for inner in node)

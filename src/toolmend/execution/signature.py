@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import json
 import threading
-import typing
 import warnings
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from datetime import datetime, time, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import to_jsonable_python
+from pydantic_core import PydanticUndefined, to_json, to_jsonable_python
 
-from toolmend.execution.context import ToolContext
+from toolmend.execution.annotations import hints, is_context, names_around, usable
 from toolmend.execution.texts import shortened
 
 if TYPE_CHECKING:
@@ -21,6 +24,29 @@ if TYPE_CHECKING:
 _SELF: Final = ("self", "cls")
 _VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _MAX_PROBLEMS: Final = 5
+_MAX_PROBLEM_CHARS: Final = 300
+_NO_FLOAT: Final = "float_type"
+
+
+def _takes(kind: Any) -> Callable[[str], bool]:
+    adapter = TypeAdapter(kind)
+
+    def takes(text: str) -> bool:
+        try:
+            adapter.validate_python(text)
+        except ValidationError:
+            return False
+        return True
+
+    return takes
+
+
+FORMATS: Final = {
+    "date-time": _takes(datetime),
+    "time": _takes(time),
+    "duration": _takes(timedelta),
+}
+"""What Python's types take is more than the standards of JSON Schema do: a time needs no zone."""
 
 
 class ConversionError(ValueError):
@@ -43,9 +69,11 @@ class Signature:
         except (TypeError, ValueError):  # some builtins have none
             parameters = [inspect.Parameter("arguments", inspect.Parameter.VAR_KEYWORD)]
         self.is_method = bool(parameters) and parameters[0].name in _SELF
+        self._owner_name = parameters[0].name if self.is_method else ""
         self.parameters = parameters[1:] if self.is_method else parameters
+        around = names_around(function)
         self.context_parameter = next(
-            (one.name for one in self.parameters if _is_context(one.annotation)), None
+            (one.name for one in self.parameters if is_context(one.annotation, around)), None
         )
         self.names = [
             one.name
@@ -55,6 +83,7 @@ class Signature:
         self.takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in self.parameters)
         self._lock = threading.Lock()
         self._model: Any = None
+        self._filled: set[str] = set()  # fields whose default is not left to the function
 
     def named(self, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, object]:
         """Return arguments by name.
@@ -80,10 +109,11 @@ class Signature:
         """Return arguments as the function takes them: those that must be positional, and the rest."""
         rest = dict(values)
         first: list[object] = []
-        for one in self.parameters:
-            if one.kind is not inspect.Parameter.POSITIONAL_ONLY or one.name not in rest:
+        by_position = [one for one in self.parameters if one.kind is one.POSITIONAL_ONLY]
+        for one in by_position:
+            if not any(later.name in rest for later in by_position[len(first) :]):
                 break
-            first.append(rest.pop(one.name))
+            first.append(rest.pop(one.name, one.default))
         return first, rest
 
     def missing_or_unknown(self, values: Mapping[str, object]) -> str:
@@ -91,11 +121,12 @@ class Signature:
         missing = [
             one.name
             for one in self.parameters
-            if one.name in self.names and one.default is one.empty and one.name not in values
+            if one.name in self.names and _is_required(one) and one.name not in values
         ]
         if missing:
             return f"{missing[0]}: is required."
-        unknown = [] if self.takes_any else [name for name in values if name not in self.names]
+        known = self.names if not self.takes_any else [n for n in values if n != self._owner_name]
+        unknown = [name for name in values if name not in known]
         if unknown:
             return f"{shortened(str(unknown[0]), 100)!r} is not an argument; it takes {self.names}."
         return ""
@@ -109,7 +140,13 @@ class Signature:
 
     def jsonable(self, values: Mapping[str, object]) -> Any:
         """Return values as JSON has them; objects that JSON cannot say become null."""
-        return to_jsonable_python(dict(values), fallback=lambda _: None, inf_nan_mode="constants")
+        # What can be gone through once only is left to the tool.
+        kept = {
+            name: None if isinstance(value, Iterator) else value for name, value in values.items()
+        }
+        return to_jsonable_python(
+            kept, fallback=lambda _: None, bytes_mode="base64", inf_nan_mode="constants"
+        )
 
     def converted(self, values: Mapping[str, object]) -> dict[str, object]:
         """Return values as the function's annotations want them; defaults are left to the function.
@@ -117,25 +154,31 @@ class Signature:
         Raises:
             ConversionError: the types refuse one.
         """
-        model = self._made()
-        try:
-            made = model.model_validate(dict(values))
-        except ValidationError as error:
-            told = [
-                f"{'.'.join(str(step) for step in one['loc'])}: {one['msg']}."
-                for one in error.errors(include_url=False, include_input=False)[:_MAX_PROBLEMS]
-            ]
-            raise ConversionError(" ".join(told)) from None
+        made = self._validated(values)
         found = {
             info.alias: getattr(made, name)
             for name, info in type(made).model_fields.items()
-            if name in made.model_fields_set
+            if name in made.model_fields_set or name in self._filled
         }
         return {**found, **(made.model_extra or {})}
 
     def renew_lock(self) -> None:
         """Replace a lock that another thread may have held when this process was forked."""
         self._lock = threading.Lock()
+
+    def _validated(self, values: Mapping[str, object]) -> Any:
+        model = self._made()
+        try:
+            return model.model_validate(dict(values))
+        except ValidationError as error:
+            told = _told(error)
+            if any(one["type"] == _NO_FLOAT for one in error.errors(include_url=False)):
+                raise ConversionError(told) from None  # JSON would make an infinity of it
+        try:
+            # Strict types take from JSON what they refuse from Python, such as times as text.
+            return model.model_validate_json(to_json(dict(values)))
+        except ValueError:
+            raise ConversionError(told) from None
 
     def _made(self) -> Any:
         if self._model is None:
@@ -145,15 +188,20 @@ class Signature:
         return self._model
 
     def _make(self) -> Any:
-        hints = _hints(self._function)
+        known = hints(self._function)
         fields: dict[str, Any] = {}
         for number, one in enumerate(self.parameters):
             if one.name not in self.names:
                 continue
-            kind = hints.get(one.name, one.annotation)
-            default = ... if one.default is one.empty else one.default
             # Named by number, since names that a model has of its own are fine as parameters.
-            fields[f"p{number}"] = (_usable(kind), Field(default, alias=one.name))
+            name, kind = f"p{number}", usable(known.get(one.name, one.annotation))
+            default = ... if one.default is one.empty else one.default
+            if isinstance(default, FieldInfo):
+                kind = Annotated[kind, default]
+                self._filled.add(name)  # the function would get the description of its default
+                default = default.get_default(call_default_factory=True)
+                default = ... if default is PydanticUndefined else default
+            fields[name] = (kind, Field(default, alias=one.name))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return create_model(
@@ -171,45 +219,47 @@ class _Schemas(GenerateJsonSchema):
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - as its base has it
 
 
-def _is_context(annotation: object) -> bool:
-    if annotation is ToolContext:
-        return True
-    if isinstance(annotation, str):
-        return annotation.rpartition(".")[2].strip("'\" ") == ToolContext.__name__
-    return False
+def _is_required(parameter: inspect.Parameter) -> bool:
+    default = parameter.default
+    if isinstance(default, FieldInfo):
+        return default.is_required()
+    return default is parameter.empty
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the annotations; none where they name what cannot be found."""
-    target = inspect.unwrap(function)
-    target = getattr(target, "func", target)
-    if not inspect.isroutine(target):
-        target = getattr(target, "__call__", target)  # noqa: B004 - looked at, not called
-    try:
-        return typing.get_type_hints(target, include_extras=True)
-    except Exception:  # noqa: BLE001 - annotations are anybody's code
-        return {}
-
-
-def _usable(kind: Any) -> Any:
-    """Return an annotation that has a schema, else anything."""
-    if kind is inspect.Parameter.empty or isinstance(kind, str):
-        return Any
-    try:
-        TypeAdapter(kind).json_schema()
-    except Exception:  # noqa: BLE001 - annotations are anybody's code
-        return Any
-    return kind
+def _told(error: ValidationError) -> str:
+    return " ".join(
+        f"{shortened('.'.join(str(step) for step in one['loc']), _MAX_PROBLEM_CHARS)}: "
+        f"{shortened(one['msg'], _MAX_PROBLEM_CHARS)}."
+        for one in error.errors(include_url=False, include_input=False)[:_MAX_PROBLEMS]
+    )
 
 
 def _without_titles(node: Any, *, is_names: bool = False) -> Any:
-    """Return a schema without the titles that pydantic makes up; properties may be called so."""
+    """Return a schema without the titles that pydantic makes up, and without defaults that are no JSON.
+
+    Properties may be called so.
+    """
     if isinstance(node, list):
         return [_without_titles(inner) for inner in node]
     if not isinstance(node, dict):
         return node
     return {
-        key: _without_titles(inner, is_names=not is_names and key in ("properties", "$defs"))
+        key: inner
+        if key == "default" and not is_names
+        else _without_titles(inner, is_names=not is_names and key in ("properties", "$defs"))
         for key, inner in node.items()
-        if is_names or key != "title" or not isinstance(inner, str)
+        if is_names
+        or (
+            not (key == "title" and isinstance(inner, str))
+            and not (key == "default" and not _is_json(inner))
+        )
     }
+
+
+def _is_json(value: object) -> bool:
+    """Tell whether every provider can read a value: there is no NaN in JSON, and no half character."""
+    try:
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from toolmend.execution import texts
 from toolmend.execution.breaker import Permit, Refusal, Verdict
-from toolmend.execution.call import Call, Ended
+from toolmend.execution.call import Call
 from toolmend.execution.classify import is_control_flow
+from toolmend.execution.ended import Ended
 from toolmend.execution.error_types import MEANINGS
 from toolmend.execution.failures import AttemptFailed, Failure, ToolCallFailed
 from toolmend.execution.fallback import Escalation
-from toolmend.execution.guard import Guard
+from toolmend.execution.guard import Guard, is_async
 from toolmend.execution.retry import Backoff
 from toolmend.execution.workers import WorkersBusyError
 from toolmend.telemetry.faults import report_fault
@@ -44,12 +45,19 @@ class Run:
         function: takes nothing; may return an awaitable where the driver is async.
         limit_seconds: time limit, None for none.
         is_async: it returns an awaitable.
+        is_tool: it is the tool itself, which has workers of its own.
     """
 
     call: Call
     function: Callable[[], Any]
     limit_seconds: float | None
     is_async: bool
+    is_tool: bool = True
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether it must not hold up a loop: the caller asked for another function, an async one."""
+        return not self.is_tool or self.call.is_alternative
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +68,9 @@ class Wait:
     seconds: float
 
 
+_SHORTEST_ASKING_SECONDS: Final = 1.0
+"""A human is asked when time is over, too: that is when one is needed."""
+
 Steps = Generator["Run | Wait", Any, Ended]
 Values = dict[str, object]
 
@@ -69,6 +80,8 @@ def conduct(
     given: Callable[[], Values],
     owner: tuple[Any, ...] = (),
     outer: Call | None = None,
+    *,
+    function: Callable[..., Any] | None = None,
 ) -> Steps:
     """Yield the steps of a call, and return how it ended.
 
@@ -77,8 +90,10 @@ def conduct(
         given: returns the arguments by name, or raises ``AttemptFailed``.
         owner: the instance or class of a method.
         outer: the call that this one answers for; it uses no fallback then.
+        function: what is run under the guard, if not its own; it may raise ``AttemptFailed`` where it
+            knows better than a classifier.
     """
-    call = Call(guard, outer)
+    call = Call(guard, outer, function)
     try:
         values: Values = {}
         try:
@@ -86,7 +101,8 @@ def conduct(
             values = given()
             value = yield from _attempts(call, owner, guard.arguments.ready(values))
         except AttemptFailed as failed:
-            if failed.failure.error_type == "invalid_schema" and guard.breaker is not None:
+            if failed.failure.error_type == "invalid_schema":
+                guard.report_broken(failed.failure.exception)
                 _open(guard)
             if outer is not None:
                 return call.fail(failed.failure)
@@ -102,7 +118,8 @@ def conduct(
 
 def _open(guard: Guard) -> None:
     """Open the breaker of a tool whose definition is broken: nobody can call it."""
-    assert guard.breaker is not None
+    if guard.breaker is None:
+        return
     permit = guard.breaker.acquire()
     if isinstance(permit, Permit):
         guard.breaker.release(permit, "invalid_schema")
@@ -115,8 +132,8 @@ def _attempts(call: Call, owner: tuple[Any, ...], values: Values) -> Generator[A
             return (yield from _attempt(call, owner, values))
         except AttemptFailed as failed:
             settings = call.guard.options.retry
-            if settings is None or not failed.may_repeat:
-                raise
+            if settings is None or not failed.may_repeat or not call.guard.is_available():
+                raise  # a breaker that this failure opened ends the loop, and the failure is told
             if backoff is None:
                 backoff = Backoff(settings, call.remaining_seconds)
             error_type = failed.failure.error_type
@@ -126,6 +143,9 @@ def _attempts(call: Call, owner: tuple[Any, ...], values: Values) -> Generator[A
 
 
 def _attempt(call: Call, owner: tuple[Any, ...], values: Values) -> Generator[Any, Any, Any]:
+    cancel = call.frame.cancel
+    if cancel is not None and cancel.is_set():
+        raise CallCancelledError
     breaker = call.guard.breaker
     permit = None if breaker is None else breaker.acquire()
     if isinstance(permit, Refusal):
@@ -137,18 +157,18 @@ def _attempt(call: Call, owner: tuple[Any, ...], values: Values) -> Generator[An
             )
         )
     verdict: Verdict = "ignored"
-    error_type = ""
+    failure: Failure | None = None
     try:
         limit = call.limit_seconds()
         call.begin_attempt()
         try:
-            value = yield Run(call, call.bound(owner, values), limit, call.guard.is_async)
+            value = yield Run(call, call.bound(owner, values), limit, call.is_async)
         except Exception as error:
             if is_control_flow(error):
                 raise
             failure = _failure_of(call, error)
-            if failure.error_type == "cancelled":  # a tool inside was cancelled by its own caller
-                raise
+            if failure.error_type == "cancelled":  # so was a tool inside, by the event of this call
+                raise CallCancelledError from error
         else:
             found = call.guard.judge(value)
             if found is None or not call.guard.options.strict_result:
@@ -157,23 +177,26 @@ def _attempt(call: Call, owner: tuple[Any, ...], values: Values) -> Generator[An
                     call.report.facts.rule = found.where
                 return value
             failure = found
-        verdict = MEANINGS[failure.error_type].verdict
-        error_type = failure.error_type
+        # A crowd of calls says nothing about the tool.
+        is_busy = isinstance(failure.exception, WorkersBusyError)
+        verdict = "ignored" if is_busy else MEANINGS[failure.error_type].verdict
         may_repeat = failure.may_repeat(is_retry_safe=call.guard.is_retry_safe)
         # A guarded tool inside has had its attempts.
         is_inner = isinstance(failure.exception, ToolCallFailed)
         raise AttemptFailed(failure, may_repeat=may_repeat and not is_inner)
     finally:
-        call.report.end_attempt(error_type)
+        call.end_attempt(failure)
         if breaker is not None and permit is not None:
             breaker.release(permit, verdict)
 
 
 def _failure_of(call: Call, error: Exception) -> Failure:
+    if isinstance(error, AttemptFailed):
+        return error.failure
     if isinstance(error, AttemptTimedOutError):
         return call.timed_out()
     if isinstance(error, WorkersBusyError):
-        return Failure(error_type="transient", may_have_run=False)
+        return Failure(error_type="transient", may_have_run=False, exception=error)
     if isinstance(error, ToolCancelledItselfError):
         return Failure(error_type="transient", exception=error.__cause__)
     return call.guard.classify(error)
@@ -190,6 +213,10 @@ def _fall_back(call: Call, failure: Failure, values: Values) -> Steps:
         ended = yield from conduct(alternative, partial(_mapped, call.guard, values), (), call)
         if ended.error is None:
             return call.degrade(failure, "alternative", ended.value)
+        if ended.error.error_type == "cancelled":
+            raise CallCancelledError
+        is_unknown = ended.error.is_outcome_unknown
+        may_answer = not is_unknown
     if may_answer and fallback.has_value:
         return call.degrade(failure, "default", fallback.value)
     if fallback.human is not None and (may_answer or is_unknown):
@@ -230,8 +257,12 @@ def _ask_human(call: Call, failure: Failure, values: Values) -> Generator[Any, A
         thread=call.thread,
     )
     try:
-        ticket = yield Run(call, partial(fallback.human, escalation), None, call.guard.is_async)
+        ask = partial(fallback.human, escalation)
+        remaining = call.remaining_seconds()
+        limit = None if remaining is None else max(remaining, _SHORTEST_ASKING_SECONDS)
+        is_async_human = is_async(fallback.human)
+        ticket = yield Run(call, ask, limit, is_async_human, is_tool=False)
+        return None if ticket is None else str(ticket)
     except Exception as error:  # noqa: BLE001 - the application's own code
         report_fault("tool", error)
         return None
-    return None if ticket is None else str(ticket)

@@ -24,6 +24,8 @@ def message_of(error: BaseException) -> str:
         message = str(error)
     except Exception:  # noqa: BLE001 - a tool's own exception, which may do anything
         message = ""
+    # A lone surrogate cannot be sent.
+    message = message[: 2 * MAX_MESSAGE_CHARS].encode("utf-8", "replace").decode("utf-8")
     return shortened(message.strip(), MAX_MESSAGE_CHARS) or type(error).__name__
 
 
@@ -34,7 +36,7 @@ def shortened(text: str, limit: int) -> str:
 
 def seconds(value: float) -> str:
     """Return seconds as people write them."""
-    return f"{value:g} s" if value < 1 else f"{math.ceil(value)} s"
+    return f"{value:.2g} s" if value < 1 else f"{math.ceil(value)} s"
 
 
 def text_for(
@@ -76,8 +78,8 @@ def text_for(
             told = f"{tool} failed{tries}: a temporary error of the tool."
         case "rate_limited":
             told = f"{tool} is rate limited."
-            if wait is not None:
-                return f"{told} Retry after {seconds(wait)}."
+            if wait is not None and not is_outcome_unknown:
+                told += f" Retry after {seconds(wait)}."
         case "denied" | "gone":
             told = f"{tool} is unavailable. Use another way."
         case "permanent":
@@ -86,9 +88,14 @@ def text_for(
             told = f"{tool} returned malformed data."
         case "breaker_open":
             told = f"{tool} is unavailable."
-            if wait is not None:
-                return f"{told} Retry in {seconds(wait)}."
-    return f"{told} {_UNKNOWN}" if is_outcome_unknown else told
+            if wait is not None and not is_outcome_unknown:
+                told += f" Retry in {seconds(wait)}."
+    return unknown(told) if is_outcome_unknown else told
+
+
+def unknown(told: str) -> str:
+    """Return what the model is told of a failed call that may have happened all the same."""
+    return told if _UNKNOWN in told else f"{told} {_UNKNOWN}"
 
 
 def unknown_tool(name: str, known: Sequence[str]) -> str:

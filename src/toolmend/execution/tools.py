@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -10,6 +11,7 @@ from typing import Any, TypeVar, overload
 
 from typing_extensions import ParamSpec, Unpack
 
+from toolmend._threads import as_id
 from toolmend._threads import thread as named_thread
 from toolmend.errors import PolicyError, UnrecognizedHistoryError
 from toolmend.execution.batch import Batch
@@ -18,11 +20,13 @@ from toolmend.execution.context import CallFrame, current_frame
 from toolmend.execution.decorator import breaker_of, guarded
 from toolmend.execution.definitions import definition
 from toolmend.execution.guard import Guard, guard_of
+from toolmend.execution.loops import run_in_new_loop
 from toolmend.execution.options import ToolOptions, ToolSettings
 from toolmend.execution.results import MAX_CHARS
 from toolmend.execution.schema import SchemaError
 from toolmend.formats.answers import asked_calls
 from toolmend.mend import find_format
+from toolmend.telemetry.faults import guard as fault_guard
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -40,6 +44,7 @@ class Tools:
         self._max_result_chars = max_result_chars
         self._tools: dict[str, Callable[..., Any]] = {}
         self._guards: dict[str, Guard] = {}
+        self._owners: dict[str, tuple[Any, ...]] = {}
 
     @overload
     def register(
@@ -75,11 +80,16 @@ class Tools:
         self, function: Callable[..., Any], options: ToolOptions, *, has_options: bool
     ) -> Callable[..., Any]:
         guard = guard_of(function)
-        if guard is None or has_options:
+        if guard is not None and has_options:
+            raise PolicyError(f"{guard.tool_name} is guarded already; give the options there")
+        if guard is None:
             function = guarded(options, function)
             guard = guard_of(function)
         assert guard is not None
-        if guard.signature.is_method:
+        owner: tuple[Any, ...] = ()
+        if guard.signature.is_method and inspect.ismethod(function):
+            owner = (function.__self__,)  # guarded where its class is written
+        elif guard.signature.is_method:
             raise PolicyError(
                 f"{guard.tool_name} is a method; register it bound to its instance: "
                 f"tools.register(instance.{guard.tool_name})"
@@ -88,6 +98,7 @@ class Tools:
             raise PolicyError(f"there is a tool {guard.tool_name!r} already; give one a name=")
         self._tools[guard.tool_name] = function
         self._guards[guard.tool_name] = guard
+        self._owners[guard.tool_name] = owner
         return function
 
     def __contains__(self, name: object) -> bool:
@@ -177,6 +188,8 @@ class Tools:
         Raises:
             UnrecognizedHistoryError: no format fits the message; name one with ``format=``.
         """
+        if inspect.iscoroutinefunction(sink):
+            raise TypeError("sink takes no async function: it is called while a run is cancelled")
         messages = _as_messages(message)
         wire = find_format(messages, format)
         if wire is None:
@@ -187,17 +200,31 @@ class Tools:
             own = time.monotonic() + deadline_seconds
             deadline = own if deadline is None else min(own, deadline)
         frame = CallFrame(
-            run_id=outer.run_id if run_id is None else run_id, step=step, deadline=deadline
+            run_id=outer.run_id if run_id is None else as_id(run_id),
+            step=outer.step if step is None else step,
+            deadline=deadline,
+            cancel=outer.cancel,
         )
         calls = asked_calls(messages, wire)
-        batch = Batch(wire.NAME, calls, self._guards, frame, self._max_result_chars)
+        batch = Batch(
+            wire.NAME,
+            calls=calls,
+            guards=self._guards,
+            owners=self._owners,
+            frame=frame,
+            max_result_chars=self._max_result_chars,
+        )
         with nullcontext() if thread is None else named_thread(thread):
             try:
                 await batch.run()
-            finally:
-                results = batch.results()
+            except BaseException:
                 if sink is not None:
-                    sink(results)
+                    with fault_guard("tool"):  # whoever cancelled waits for the cancellation
+                        sink(batch.results())
+                raise
+            results = batch.results()
+            if sink is not None:
+                sink(results)
         return results
 
     def run_sync(
@@ -218,7 +245,13 @@ class Tools:
         Raises:
             RuntimeError: an event loop runs in this thread; await ``run`` there.
         """
-        return asyncio.run(
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise RuntimeError("an event loop runs in this thread; use: await tools.run(…)")
+        return run_in_new_loop(
             self.run(
                 message,
                 format=format,

@@ -13,6 +13,7 @@ from toolmend.formats.gemini_parts import field
 from toolmend.formats.responses_items import BY_CALL, CUSTOM, FUNCTION, LOCAL_SHELL, SHELL
 from toolmend.mending.transcript import Call
 
+_FORMATS_WITHOUT_IDS: Final = ("gemini",)
 _MESSAGE_FORMATS: Final = ("openai-chat", "openai-responses", "langchain")
 
 
@@ -39,7 +40,8 @@ class AskedCall(NamedTuple):
 def asked_calls(messages: Sequence[object], wire: Format) -> list[AskedCall]:
     """Return the calls of an assistant message that the application runs, in order.
 
-    What the provider runs itself is left out, and so is what no text can answer (computer use).
+    What the provider runs itself is left out, and so is what nothing could answer: computer use, which
+    takes no text, and calls without an id where results go by it.
 
     Args:
         messages: the message, or the items of one answer.
@@ -52,7 +54,9 @@ def asked_calls(messages: Sequence[object], wire: Format) -> list[AskedCall]:
     return [
         _asked(wire, messages[call.message], call)
         for call in transcript.calls
-        if not call.server and call.answerable
+        if not call.server
+        and call.answerable
+        and (call.id is not None or wire.NAME in _FORMATS_WITHOUT_IDS)
     ]
 
 

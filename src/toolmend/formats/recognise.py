@@ -57,6 +57,8 @@ def _format_of(message: object) -> str | None:
         if "parts" in message:
             return _format_of_parts(message)
         if "type" in message and ("role" not in message or message["type"] == "message"):
+            if _is_anthropic_answer(message):
+                return anthropic.NAME
             is_item = is_item_type(message["type"]) and (
                 message["type"] != "message" or isinstance(message.get("role"), str)
             )
@@ -66,7 +68,7 @@ def _format_of(message: object) -> str | None:
     elif hasattr(message, "parts"):
         return _format_of_parts(message)
     elif is_item_type(getattr(message, "type", None)):
-        return openai_responses.NAME
+        return anthropic.NAME if _is_anthropic_answer(message) else openai_responses.NAME
     role = get(message, "role")
     if not isinstance(role, str):
         return None
@@ -80,6 +82,12 @@ def _format_of(message: object) -> str | None:
     if role in _CHAT_ROLES or calls is not None or get(message, "function_call") is not None:
         return openai_chat.NAME
     return blocks
+
+
+def _is_anthropic_answer(message: object) -> bool:
+    """Tell the answer of the Messages API from an item: both are a ``message`` with a role."""
+    content = get(message, "content")
+    return isinstance(content, list | tuple) and _format_of_blocks(content) == anthropic.NAME
 
 
 def _format_of_parts(message: object) -> str:

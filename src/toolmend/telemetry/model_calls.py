@@ -74,7 +74,7 @@ class ModelCallReport:
         self._is_ended = True
         if is_rejected:
             with guard("telemetry"), self.current():
-                self._reject()
+                count_rejection(self.facts)
         with guard("telemetry"):
             is_notable = is_rejected or self.facts.outcome in MENDED_OUTCOMES
             if self._span is None and is_notable and self._spans == "repairs":
@@ -90,19 +90,6 @@ class ModelCallReport:
             kind=trace.SpanKind.INTERNAL,
             links=[trace.Link(span) for span in self._linked if _is_context(span)],
             start_time=self.facts.started_at or None,
-        )
-
-    def _reject(self) -> None:
-        facts = self.facts
-        signals().add(names.REJECTIONS, facts.model, facts.provider, facts.outcome)
-        log(
-            "error",
-            names.LOG_REJECTED,
-            model=facts.model,
-            provider=facts.provider,
-            thread=facts.thread,
-            format=facts.format,
-            outcome=facts.outcome,
         )
 
     def _end_span(
@@ -123,6 +110,20 @@ class ModelCallReport:
                     span.set_attribute(names.ERROR_TYPE, type(error).__qualname__)
         finally:
             span.end()
+
+
+def count_rejection(facts: ModelCallFacts) -> None:
+    """Count and log that the provider refused the history of a call all the same."""
+    signals().add(names.REJECTIONS, facts.model, facts.provider, facts.outcome)
+    log(
+        "error",
+        names.LOG_REJECTED,
+        model=facts.model,
+        provider=facts.provider,
+        thread=facts.thread,
+        format=facts.format,
+        outcome=facts.outcome,
+    )
 
 
 def _is_context(span: object) -> TypeGuard[trace.SpanContext]:

@@ -74,7 +74,10 @@ class ToolCallReport:
     @property
     def span_context(self) -> object:
         """The context of the span, for links; None when there is none."""
-        return None if self._span is None else self._span.get_span_context()
+        if self._span is not None:
+            with guard("telemetry"):
+                return self._span.get_span_context()
+        return None
 
     def current(self) -> CurrentSpan:
         """Make the span of the attempt, else that of the call, the current one."""

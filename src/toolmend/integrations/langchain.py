@@ -1,0 +1,212 @@
+"""LangChain: histories mended and tools guarded, as middleware of ``create_agent`` and in chains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+try:
+    from langchain.agents.middleware import AgentMiddleware
+    from langchain_core.messages import RemoveMessage
+    from langgraph.graph.message import REMOVE_ALL_MESSAGES
+except ImportError as error:
+    raise ImportError(
+        "toolmend.integrations.langchain needs LangChain 1 or newer: pip install 'langchain>=1'"
+    ) from error
+
+from toolmend.integrations.langchain_models import MendedModel, send_mended
+from toolmend.integrations.langchain_tools import ToolGuards
+from toolmend.integrations.sdk_requests import checked_instrumentation
+from toolmend.mend import repair
+from toolmend.settings import settings
+from toolmend.telemetry.faults import guard
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+    from langchain.agents.middleware import ModelRequest, ModelResponse, ToolCallRequest
+    from langchain_core.messages import ToolMessage
+    from langgraph.types import Command
+    from typing_extensions import Self
+
+    from toolmend._run import OnRepair
+    from toolmend.execution.breaker import CircuitBreaker
+    from toolmend.execution.options import ToolSettings
+    from toolmend.mending.policy import Policy
+    from toolmend.settings import Spans, ThreadLabel
+
+    # The releases of LangChain differ in how many parameters it has at run time.
+    _Middleware = AgentMiddleware[Any, Any, Any]
+else:
+    _Middleware = AgentMiddleware
+
+__all__ = ["MendedModel", "ToolmendMiddleware"]
+
+_FORMAT: Final = "langchain"
+
+
+class ToolmendMiddleware(_Middleware):
+    """Mends what an agent sends to its model, and guards its tools.
+
+    For ``create_agent(middleware=[…])``; put it last in the list, nearest to model and tools. For a graph
+    of one's own: ``ToolNode(tools, wrap_tool_call=m.wrap_tool_call, awrap_tool_call=m.awrap_tool_call)``
+    and ``MendedModel``.
+
+    What a tool returns goes on untouched; a failure becomes a ``ToolMessage`` with ``status="error"``.
+    Interrupts and cancellations go on to LangGraph. Every tool has a breaker of its own, which all agents
+    with the same middleware share. LangChain judges the arguments, and answers calls of tools that do not
+    exist.
+
+    Args:
+        tools: how tools are guarded, by name, with the options of ``toolmend.tool_call``. ``name`` and
+            ``result_schema`` do not apply; ``check_result`` gets the ``ToolMessage`` or ``Command``.
+        default: what a tool's own settings leave out, and all there is for tools not listed.
+        policy: what to do about faults of the history. ``TOOLMEND_MODE`` wins over its mode.
+        spans: of model calls: ``always``, ``repairs`` or ``never``; else as ``TOOLMEND_SPANS`` says.
+        thread_label: ``"hash"`` keeps ids of conversations out of the telemetry of model calls.
+        on_repair: called with each ``Repair`` before the model call.
+        heals_state: write the mended history into the graph's state behind each model call, so that its
+            checkpoint is mended once, and not every request anew.
+        withholds_tools: do not offer tools to the model whose breaker lets no call through.
+
+    Raises:
+        PolicyError: an option that cannot work.
+    """
+
+    def __new__(cls, *_: object, heals_state: bool = False, **__: object) -> Self:
+        """Return one that takes part behind the model only where it has something to do there."""
+        kind: Any = _Healing if heals_state and cls is ToolmendMiddleware else cls
+        made: Self = super().__new__(kind)
+        return made
+
+    def __init__(
+        self,
+        *,
+        tools: Mapping[str, ToolSettings] | None = None,
+        default: ToolSettings | None = None,
+        policy: Policy | None = None,
+        spans: Spans | None = None,
+        thread_label: ThreadLabel | None = None,
+        on_repair: OnRepair | None = None,
+        heals_state: bool = False,  # noqa: ARG002 - decides the class, above
+        withholds_tools: bool = False,
+    ) -> None:
+        super().__init__()
+        self.tools = []  # the attribute by which LangChain's middleware brings tools of its own
+        self._guards = ToolGuards(tools=tools, default=default)
+        self._instrumentation = checked_instrumentation(
+            policy=policy, spans=spans, thread_label=thread_label, on_repair=on_repair
+        )
+        self._withholds_tools = withholds_tools
+
+    @property
+    def name(self) -> str:
+        """The name of its nodes in the graph."""
+        return ToolmendMiddleware.__name__
+
+    def wrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
+    ) -> ModelResponse[Any]:
+        """Call the model, its history mended."""
+        asked = self._offering(request)
+        response: ModelResponse[Any] = send_mended(
+            self._instrumentation,
+            request.model,
+            request.messages,
+            lambda messages: handler(_with_messages(asked, messages)),
+        )
+        return response
+
+    async def awrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+    ) -> ModelResponse[Any]:
+        """Call the model, its history mended, on asyncio's loop."""
+        asked = self._offering(request)
+        response: ModelResponse[Any] = await send_mended(
+            self._instrumentation,
+            request.model,
+            request.messages,
+            lambda messages: handler(_with_messages(asked, messages)),
+            is_async=True,
+        )
+        return response
+
+    def wrap_tool_call(
+        self,
+        request: ToolCallRequest,
+        handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
+    ) -> ToolMessage | Command[Any]:
+        """Run one tool call under its guard.
+
+        Raises:
+            PolicyError: the fallback of the tool is async.
+        """
+        return self._guards.run(request, handler)
+
+    async def awrap_tool_call(
+        self,
+        request: ToolCallRequest,
+        handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
+    ) -> ToolMessage | Command[Any]:
+        """Run one tool call under its guard, on asyncio's loop."""
+        return await self._guards.run_async(request, handler)
+
+    def breaker(self, name: str) -> CircuitBreaker:
+        """Return the breaker of a tool.
+
+        Args:
+            name: of the tool.
+
+        Raises:
+            TypeError: it has none, by its settings.
+        """
+        return self._guards.breaker(name)
+
+    def available_tools(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return those of some tools whose breaker would let a call through now.
+
+        Args:
+            names: of the tools.
+        """
+        return self._guards.available_tools(names)
+
+    def _offering(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+        """Return the request without the tools that nobody can call now."""
+        if not self._withholds_tools:
+            return request
+        names = [getattr(tool, "name", None) for tool in request.tools]
+        available = set(self.available_tools(name for name in names if isinstance(name, str)))
+        kept = [
+            tool
+            for tool, name in zip(request.tools, names, strict=True)
+            if not isinstance(name, str) or name in available
+        ]
+        return request if len(kept) == len(names) else request.override(tools=kept)
+
+
+class _Healing(ToolmendMiddleware):
+    """One that mends the state, too. Of its own, since LangChain makes a node of every hook there is."""
+
+    def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002 - LangChain's
+        """Return the state mended; what the model has just asked for may still run."""
+        with guard("repair"):
+            policy = self._instrumentation.policy
+            if settings().disabled or (settings().mode or policy.mode) != "repair":
+                return None
+            messages = state["messages"]
+            found = repair(messages, _FORMAT, replace(policy, mode="repair", trailing="leave"))
+            if found.changed:
+                return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *found.messages]}
+        return None
+
+    async def aafter_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        """Return the state mended, likewise."""
+        return self.after_model(state, runtime)
+
+
+def _with_messages(request: ModelRequest[Any], messages: Any) -> ModelRequest[Any]:
+    return request if messages is request.messages else request.override(messages=messages)

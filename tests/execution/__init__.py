@@ -1,0 +1,3 @@
+"""Guarded tools."""
+
+from __future__ import annotations
