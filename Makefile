@@ -7,7 +7,7 @@ PROMETHEUS ?= http://127.0.0.1:9090
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.made
 
-.PHONY: demo test test-quick lint dashboards docs board-check bench clean
+.PHONY: demo test test-quick test-environments lint dashboards docs board-check bench clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -27,6 +27,10 @@ test: $(STAMP) ## set up, then run every test whose programs are found
 test-quick: $(STAMP) ## what can differ between Python versions: no services, no gateway, no documents, no demo processes
 	$(BIN)/python -m pytest $(PARALLEL) --ignore=tests/services --ignore=tests/gateway --ignore=tests/docs --ignore=tests/dashboards --ignore=tests/unit/test_cli_demo.py
 
+test-environments: $(STAMP) ## the integrations with other versions of the SDKs and beside other instrumentations
+	PYTHON=$(PYTHON) .ci/build-environments
+	PYTHON=$(PYTHON) BUILDER=$(BIN)/python .ci/test-environments
+
 lint: $(STAMP) ## formatting, lint, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -42,9 +46,12 @@ docs: $(STAMP) ## write the pages of docs/ anew that follow from the code
 board-check: $(STAMP) ## ask a live Prometheus everything that the boards ask: make board-check PROMETHEUS=URL
 	$(BIN)/toolmend dashboards check $(PROMETHEUS)
 
-bench: $(STAMP) ## what repair and guarded tools cost, as ratios
+bench: $(STAMP) ## what repair, guarded tools and instrument() cost, as ratios
 	$(BIN)/python -m benchmarks.repair_speed
 	$(BIN)/python -m benchmarks.tool_speed
+	@home="$$(PYTHON=$(PYTHON) .ci/build-environments --list | sed -n 's/^neighbours //p')"; \
+	if [ -n "$$home" ]; then PYTHONPATH=src "$$home/bin/python" -m benchmarks.instrument_speed; \
+	else echo "other instrumentations: not run without the environment of .ci/build-environments"; fi
 
 clean:
 	rm -rf $(VENV) build dist .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -55,7 +55,8 @@ class _Watched:
 
     @property  # type: ignore[misc]  # so that isinstance sees the stream's own class
     def __class__(self) -> Any:
-        return type(self._toolmend_stream)
+        # Not its type, which is another one where it is a stand-in itself, of another instrumentation.
+        return self._toolmend_stream.__class__
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._toolmend_stream, name)

@@ -31,7 +31,6 @@ class Settings:
         thread_limit: ``TOOLMEND_THREAD_LIMIT``: how many threads get a series of their own.
         thread_label: ``TOOLMEND_THREAD_LABEL``: thread ids in telemetry as they are, or hashed.
         digest_key: ``TOOLMEND_DIGEST_KEY``: key of such hashes, so that nobody can guess ids from them.
-        disabled_instrumentations: ``OTEL_PYTHON_DISABLED_INSTRUMENTATIONS``: OpenTelemetry's own switch.
     """
 
     mode: Literal["repair", "observe", "raise"] | None = None
@@ -40,7 +39,6 @@ class Settings:
     thread_limit: int = _DEFAULT_THREAD_LIMIT
     thread_label: ThreadLabel = "raw"
     digest_key: str = ""
-    disabled_instrumentations: frozenset[str] = frozenset()
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
@@ -61,10 +59,6 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         thread_limit=int(limit) if limit else _DEFAULT_THREAD_LIMIT,
         thread_label=label or "raw",  # type: ignore[arg-type]  # one of the choices
         digest_key=_value(environment, "TOOLMEND_DIGEST_KEY", ""),
-        disabled_instrumentations=frozenset(
-            name.strip()
-            for name in environment.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").split(",")
-        ),
     )
 
 
@@ -72,6 +66,15 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
 def settings() -> Settings:
     """Return the settings of this process."""
     return read_settings(os.environ)
+
+
+def disabled_instrumentations() -> frozenset[str]:
+    """Return what OpenTelemetry's own switch switches off: ``OTEL_PYTHON_DISABLED_INSTRUMENTATIONS``.
+
+    Apart from the settings: it is asked before the application runs, which may still set the others.
+    """
+    names = os.environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").split(",")
+    return frozenset(name.strip() for name in names)
 
 
 def _value(environment: Mapping[str, str], name: str, default: str) -> str:

@@ -22,7 +22,7 @@ try:
     from anthropic import APIRequest, Middleware
 except ImportError as error:
     raise ImportError(
-        "toolmend.integrations.anthropic needs anthropic 2 or newer: pip install 'anthropic>=2'"
+        "toolmend.integrations.anthropic needs anthropic 1 or newer: pip install 'anthropic>=1'"
     ) from error
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ _RETRIED: Final = {
 
 class _RefusedError(Exception):
     """The provider answered 400, which the SDK has not raised yet."""
+
+    __qualname__ = "BadRequestError"  # what telemetry calls it, as it does where the SDK raised it
 
     def __init__(self, response: Any, text: str) -> None:
         super().__init__(text)
@@ -87,7 +89,7 @@ class ToolmendMiddleware(Middleware):
             return response
 
         try:
-            return self._send(send, request)
+            return self._send(send, request, is_async=False)
         except _RefusedError as refused:
             return refused.answer
 
@@ -104,13 +106,13 @@ class ToolmendMiddleware(Middleware):
             return response
 
         try:
-            return await self._send(send, request)
+            return await self._send(send, request, is_async=True)
         except _RefusedError as refused:
             return refused.answer
 
-    def _send(self, send: Callable[..., Any], request: APIRequest) -> Any:
+    def _send(self, send: Callable[..., Any], request: APIRequest, *, is_async: bool) -> Any:
         endpoints = _RETRIED if request.retries_taken else ENDPOINTS
-        call = SdkCall(send, (request.cast_to, request.options), {})
+        call = SdkCall(send, (request.cast_to, request.options), {}, is_async=is_async)
         return send_mended(call, self._instrumentation, endpoints, "anthropic")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from toolmend.integrations.provider_hosts import provider_at
 from toolmend.integrations.sdk_requests import Endpoint
 
 MODULE: Final = "anthropic"
@@ -21,10 +22,13 @@ ENDPOINTS: Final = {
     "/v1/messages": _MESSAGES,
     "/v1/messages/count_tokens": _TOKENS,
 }
-_PROVIDERS: Final = (("Bedrock", "aws.bedrock"), ("Vertex", "gcp.vertex_ai"))
+_PLATFORMS: Final = (("Bedrock", "aws.bedrock"), ("Vertex", "gcp.vertex_ai"))
 
 
 def provider_of(client: Any) -> str:
-    """Return the name of the provider that a client talks to."""
+    """Return the name of the provider that a client talks to; ``anthropic`` for a host that nobody knows."""
     name = type(client).__name__
-    return next((provider for mark, provider in _PROVIDERS if mark in name), "anthropic")
+    for mark, provider in _PLATFORMS:
+        if mark in name:
+            return provider
+    return MODULE if "Foundry" in name else provider_at(client) or MODULE

@@ -33,6 +33,31 @@ Sdk = Literal["openai", "anthropic"]
 _SDKS: Final[dict[str, Any]] = {sdk.MODULE: sdk for sdk in (openai_sdk, anthropic_sdk)}
 
 
+class _Hook:
+    """What a method of an SDK goes through while the SDK is instrumented."""
+
+    def __init__(self, sdk: str, target: str) -> None:
+        self._sdk = sdk
+        self._is_async = target.startswith("Async")
+
+    def is_on(self) -> bool:
+        """Tell whether requests go through it."""
+        return self._sdk in _Process.active
+
+    def __call__(
+        self, wrapped: Any, client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        active = _Process.active.get(self._sdk)
+        if active is None:
+            return wrapped(*args, **kwargs)
+        sdk = _SDKS[self._sdk]
+        provider = self._sdk
+        with guard("recognise"):
+            provider = sdk.provider_of(client)
+        call = SdkCall(wrapped, args, kwargs, is_async=self._is_async)
+        return send_mended(call, active, sdk.ENDPOINTS, provider)
+
+
 class _Process:
     """What is instrumented in this process. Wrappers stay once they are on, and are switched.
 
@@ -41,7 +66,8 @@ class _Process:
 
     lock = threading.Lock()
     active: dict[str, Instrumentation] = {}  # noqa: RUF012 - the one of this process
-    hooked: set[str] = set()  # noqa: RUF012 - the same
+    awaited: set[str] = set()  # noqa: RUF012 - the same
+    outermost: dict[str, object] = {}  # noqa: RUF012 - the wrapper of each method that was put on last
 
 
 def instrument(
@@ -55,7 +81,7 @@ def instrument(
     """Mend the history of every model call that goes through the SDKs of OpenAI and Anthropic.
 
     Imports nothing: an SDK that the application imports later is reached then, clients that exist are
-    reached, too. Called again, the new options count.
+    reached, too. Called again, the new options count, and wrappers that others took off are put on again.
 
     Args:
         sdks: which SDKs.
@@ -68,57 +94,63 @@ def instrument(
     Raises:
         PolicyError: an option that cannot work.
     """
-    unknown = sorted(set(sdks) - set(_SDKS))
-    if isinstance(sdks, str) or unknown:
+    wanted = () if isinstance(sdks, str) else tuple(sdks)
+    if isinstance(sdks, str) or not set(wanted) <= _SDKS.keys():
         raise PolicyError(f"sdks is a list of {', '.join(_SDKS)}; got {sdks!r}")
     made = checked_instrumentation(
         policy=policy, spans=spans, thread_label=thread_label, on_repair=on_repair
     )
-    with _Process.lock:
-        _Process.active = dict.fromkeys(sdks, made)
-        new = set(sdks) - _Process.hooked
-        _Process.hooked |= new
-    for name in sorted(new):
-        for module in dict.fromkeys(module for module, _ in _SDKS[name].TARGETS):
-            if module in sys.modules:
-                _patch(name, module, sys.modules[module])
-            else:
-                wrapt.register_post_import_hook(partial(_patch, name, module), module)
+    _Process.active = dict.fromkeys(wanted, made)
+    _reach(wanted)
 
 
 def uninstrument() -> None:
     """Send the requests of every SDK as they are again."""
-    with _Process.lock:
-        _Process.active = {}
+    _Process.active = {}
 
 
-def is_instrumented(sdk: str) -> bool:
-    """Tell whether the requests of an SDK are mended."""
-    return sdk in _Process.active
+def stand_outermost() -> None:
+    """Stand around all that other instrumentations have wrapped so far, and will on an SDK's import.
+
+    Then what they record of a request is what is sent.
+    """
+    _reach(tuple(_Process.active), again=True)
+
+
+def _reach(sdks: Collection[str], *, again: bool = False) -> None:
+    """Wrap the SDKs that are there, and await the others."""
+    for name in sdks:
+        for module in dict.fromkeys(module for module, _ in _SDKS[name].TARGETS):
+            if module in sys.modules:
+                _patch(name, module, sys.modules[module])
+                continue
+            with _Process.lock:
+                is_awaited = module in _Process.awaited
+                _Process.awaited.add(module)
+            if again or not is_awaited:
+                wrapt.register_post_import_hook(partial(_patch, name, module), module)
 
 
 def _patch(name: str, module_name: str, module: ModuleType) -> None:
     # An SDK whose insides are others is left alone; the fault is counted.
-    with guard("recognise"):
+    with guard("recognise"), _Process.lock:
         for target_module, target in _SDKS[name].TARGETS:
             if target_module == module_name:
-                wrapt.wrap_object(
-                    module,
-                    target,
-                    wrapt.FunctionWrapper,
-                    (partial(_request, name),),
-                    {"enabled": partial(is_instrumented, name)},
-                )
+                _wrap(name, module, target)
 
 
-def _request(
-    name: str, wrapped: Any, client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    active = _Process.active.get(name)
-    if active is None:
-        return wrapped(*args, **kwargs)
-    sdk = _SDKS[name]
-    provider = name
-    with guard("recognise"):
-        provider = sdk.provider_of(client)
-    return send_mended(SdkCall(wrapped, args, kwargs), active, sdk.ENDPOINTS, provider)
+def _wrap(name: str, module: ModuleType, target: str) -> None:
+    """Put a wrapper around a method, unless the outermost one is ours already.
+
+    One that another instrumentation has wrapped meanwhile stays on inside: it is what remains when the other
+    one goes and takes ours along. Of nested layers the outermost counts.
+    """
+    key = f"{module.__name__}.{target}"
+    owner, _, method = target.partition(".")
+    outermost = vars(getattr(module, owner)).get(method)
+    if outermost is not None and outermost is _Process.outermost.get(key):
+        return
+    hook = _Hook(name, target)
+    _Process.outermost[key] = wrapt.wrap_object(
+        module, target, wrapt.FunctionWrapper, (hook,), {"enabled": hook.is_on}
+    )

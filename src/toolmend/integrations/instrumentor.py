@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from toolmend.errors import MissingExtraError
-from toolmend.integrations.instrument import instrument, uninstrument
-from toolmend.settings import settings
+from toolmend.integrations.instrument import instrument, stand_outermost, uninstrument
+from toolmend.settings import disabled_instrumentations
 from toolmend.telemetry.faults import guard
 
 try:
@@ -39,12 +39,14 @@ class ToolmendInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # untyped w
 
 
 def post_instrument() -> None:
-    """Make sure, behind all other instrumentations, that requests are mended.
+    """Make sure, behind all other instrumentations, that requests are mended, and mend outermost.
 
     ``opentelemetry-instrument`` calls this without asking its own switch, so it is asked here.
     """
     with guard("recognise"):
-        if _NAME not in settings().disabled_instrumentations:
-            instrumentor = ToolmendInstrumentor()
-            if not instrumentor.is_instrumented_by_opentelemetry:
-                instrumentor.instrument(skip_dep_check=True)
+        if not disabled_instrumentations().isdisjoint((_NAME, "*")):
+            return
+        instrumentor = ToolmendInstrumentor()
+        if not instrumentor.is_instrumented_by_opentelemetry:
+            instrumentor.instrument(skip_dep_check=True)
+        stand_outermost()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from toolmend.integrations.provider_hosts import provider_at
 from toolmend.integrations.sdk_requests import Endpoint
 
 MODULE: Final = "openai"
@@ -19,24 +20,10 @@ ENDPOINTS: Final = {
     "/responses/compact": _RESPONSES,
     "/responses/input_tokens": Endpoint("input", "openai-responses", is_counted=False),
 }
-_PROVIDERS: Final = {
-    "api.openai.com": "openai",
-    "openai.azure.com": "azure.ai.openai",
-    "api.deepseek.com": "deepseek",
-    "api.groq.com": "groq",
-    "api.mistral.ai": "mistral_ai",
-    "api.perplexity.ai": "perplexity",
-    "api.x.ai": "x_ai",
-}
-"""Hosts that speak OpenAI's protocol, and their names in OpenTelemetry's GenAI conventions."""
 
 
 def provider_of(client: Any) -> str:
     """Return the name of the provider that a client talks to; ``openai`` for a host that nobody knows."""
-    if type(client).__name__.startswith(("Azure", "AsyncAzure")):
+    if "Azure" in type(client).__name__:
         return "azure.ai.openai"
-    host = str(getattr(client.base_url, "host", ""))
-    for known, provider in _PROVIDERS.items():
-        if host == known or host.endswith(f".{known}"):
-            return provider
-    return "openai"
+    return provider_at(client) or MODULE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -96,6 +95,8 @@ def checked_instrumentation(
     if spans not in (None, *get_args(Spans)):
         raise PolicyError(f"spans is one of {', '.join(get_args(Spans))}; got {spans!r}")
     check_thread_label(thread_label)
+    if on_repair is not None and not callable(on_repair):
+        raise PolicyError(f"on_repair must be a function of a Repair; got {on_repair!r}")
     return Instrumentation(
         policy=policy or DEFAULT_POLICY,
         spans=spans,
@@ -129,6 +130,7 @@ class SdkCall(NamedTuple):
     send: Send
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    is_async: bool
 
     def options(self) -> Any:
         """Return the options: path, body and what is merged into it."""
@@ -184,19 +186,23 @@ def _prepared(
     history = body[endpoint.key]
 
     def send_with(messages: Any) -> Any:
-        if messages is history:
-            return call.go()
-        changed = copy.copy(options)
-        setattr(changed, field_name, {**body, endpoint.key: messages})
-        return call.go_with(changed)
+        changed = None
+        if messages is not history:
+            with guard("repair"):
+                changed = copy.copy(options)
+                setattr(changed, field_name, {**body, endpoint.key: messages})
+        return call.go() if changed is None else call.go_with(changed)
 
     facts: dict[str, Any] = {}
     for one in (options.json_data, extra):
         if isinstance(one, Mapping):
             facts.update({name: one[name] for name in _FACTS if one.get(name) is not None})
-    send = instrumentation.sender(
-        provider, endpoint, is_async=inspect.iscoroutinefunction(call.send)
-    )
+    conversation = facts.get("conversation")
+    if isinstance(conversation, Mapping):
+        conversation = conversation.get("id")
+    # An application's own thread goes before it.
+    facts["conversation_id"] = conversation
+    send = instrumentation.sender(provider, endpoint, is_async=call.is_async)
     return partial(send, history, send_with=send_with, **facts)
 
 
