@@ -60,7 +60,12 @@ class _Watched:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._toolmend_stream, name)
-        return self._closing(value) if name in ("close", "aclose") else value
+        if name in ("close", "aclose"):
+            return self._closing(value)
+        if name == "response" and (hasattr(value, "close") or hasattr(value, "aclose")):
+            # Helpers of an SDK keep the response alone, and close that.
+            return _Response(self._toolmend_watch, value)
+        return value
 
     def _closing(self, close: Any) -> Any:
         def closing(*args: Any, **kwargs: Any) -> Any:
@@ -85,6 +90,15 @@ class _Watched:
         # While the interpreter goes down nothing can be relied on.
         with suppress(Exception):
             self._toolmend_watch.abandon()
+
+
+class _Response(_Watched):
+    """The response of a stream: to close it ends the stream, to let go of it does not."""
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        return
 
 
 class _Iterating:

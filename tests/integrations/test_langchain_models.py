@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import operator
+import sys
+from typing import Annotated, Any
 
 import pytest
-from langchain.agents import create_agent
+from langchain.agents import AgentState, create_agent
+from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import (
     AIMessage,
@@ -19,6 +22,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command, interrupt
 from pydantic import Field
 
 import toolmend
@@ -270,3 +274,139 @@ def test_an_agents_stream_is_mended_too(mode, telemetry) -> None:
 def test_options_that_cannot_work_are_refused(kind, options) -> None:
     with pytest.raises(toolmend.PolicyError):
         kind(**options)
+
+
+DELTA = [ToolMessage("42 degrees", tool_call_id="c1"), HumanMessage("thanks")]
+CONTINUING: dict[str, Any] = {"previous_response_id": "resp_1"}
+
+
+class Lenient(Strict):
+    """Holds the beginning of the conversation itself, and takes whatever comes."""
+
+    model_kwargs: dict[str, Any] = Field(default_factory=dict)
+
+    def _answer(self, messages: Any) -> Any:
+        self.seen.append(messages)
+        return AIMessage("ok")
+
+
+@pytest.mark.parametrize("where", ["call", "bound", "model", "middleware"])
+def test_what_continues_a_history_on_the_server_is_left_alone(where: str) -> None:
+    model = Lenient(model_kwargs=CONTINUING if where == "model" else {})
+    if where == "call":
+        MendedModel(model).invoke(DELTA, **CONTINUING)
+    elif where == "bound":
+        MendedModel(model.bind(**CONTINUING)).invoke(DELTA)
+    elif where == "model":
+        MendedModel(model).invoke(DELTA)
+    else:
+        continuing = Continuing()
+        agent = create_agent(model, [], middleware=[continuing, ToolmendMiddleware()])
+        agent.invoke({"messages": DELTA})
+
+    assert [type(message) for message in model.seen[0]] == [ToolMessage, HumanMessage]
+
+
+class Continuing(AgentMiddleware):
+    def wrap_model_call(self, request: Any, handler: Any) -> Any:
+        return handler(request.override(model_settings=CONTINUING))
+
+
+def test_healing_takes_nothing_real_out_of_the_state() -> None:
+    agent = create_agent(Lenient(), [], middleware=[ToolmendMiddleware(heals_state=True)])
+    messages = agent.invoke({"messages": [*DELTA, *BROKEN]})["messages"]
+
+    assert "42 degrees" in [message.content for message in messages]
+
+
+class PlainState(AgentState):
+    messages: Annotated[list, operator.add]  # type: ignore[misc]  # another reducer than LangGraph's own
+
+
+def test_a_state_with_another_reducer_is_not_healed() -> None:
+    healing = ToolmendMiddleware(heals_state=True)
+    agent = create_agent(Strict(), [search], middleware=[healing], state_schema=PlainState)
+    broken = [message.model_copy(update={"id": None}) for message in BROKEN]
+    messages = agent.invoke({"messages": broken})["messages"]
+
+    assert [type(message) for message in messages] == [
+        HumanMessage,
+        AIMessage,
+        HumanMessage,
+        AIMessage,
+    ]
+
+
+class Mine(ToolmendMiddleware):
+    """Somebody's own."""
+
+
+@pytest.mark.parametrize(
+    "middleware",
+    [
+        lambda: Mine(heals_state=True),
+        lambda: ToolmendMiddleware(
+            heals_state=True, policy=toolmend.Policy(mode=lambda _: "repair")
+        ),
+    ],
+    ids=["subclass", "mode-by-thread"],
+)
+def test_healing_also_holds_for(middleware: Any) -> None:
+    made = middleware()
+    assert isinstance(made, ToolmendMiddleware)
+    agent = create_agent(Strict(), [search], middleware=[made])
+    messages = agent.invoke({"messages": BROKEN})["messages"]
+
+    assert isinstance(messages[2], ToolMessage)
+
+
+def test_the_state_keeps_the_text_that_was_sent() -> None:
+    policy = toolmend.Policy(text_from_record=True, placeholder="{tool_name}: {cause}")
+    config: Any = {"configurable": {"thread_id": "T-text"}}
+    model = Strict(replies=[asking(("hang", {"query": "x"}))])
+    healing = ToolmendMiddleware(heals_state=True, policy=policy)
+    agent = create_agent(model, [hang], middleware=[healing], checkpointer=InMemorySaver())
+    with pytest.raises(KeyboardInterrupt):
+        agent.invoke({"messages": [HumanMessage("go")]}, config)
+    messages = agent.invoke({"messages": [HumanMessage("again")]}, config)["messages"]
+
+    assert model.seen[1][2].content == messages[2].content == "hang: cancelled"
+
+
+def test_an_async_callback_is_awaited_in_streams_too(telemetry) -> None:
+    told: list[Any] = []
+
+    async def on_repair(repair: Any) -> None:
+        told.append(repair)
+
+    pieces = MendedModel(Strict(), on_repair=on_repair).astream(BROKEN)
+    assert "".join(piece.content for piece in asyncio.run(_collected(pieces))) == "ok"
+
+    assert len(told) == 1
+    assert telemetry.total("toolmend.faults") == 0
+
+
+@pytest.mark.parametrize("heals", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_call_that_waits_for_a_human_is_answered_by_the_human(mode, heals, telemetry) -> None:
+    if mode == "async" and sys.version_info < (3, 11):
+        pytest.skip("interrupt() inside a coroutine needs Python 3.11")
+
+    @tool
+    def confirm(query: str) -> str:
+        """Ask."""
+        return interrupt(query)
+
+    config: Any = {"configurable": {"thread_id": f"T-{mode}-{heals}"}}
+    model = Strict(replies=[asking(("confirm", {"query": "sure?"}))])
+    agent = create_agent(
+        model,
+        [confirm],
+        middleware=[ToolmendMiddleware(heals_state=heals)],
+        checkpointer=InMemorySaver(),
+    )
+    invoke(mode, agent, {"messages": [HumanMessage("go")]}, config)
+    messages = invoke(mode, agent, Command(resume="yes"), config)["messages"]
+
+    assert [message.content for message in messages] == ["go", "", "yes", "ok"]
+    assert telemetry.total("toolmend.tool_calls.dangling", recurrence="first") == 0

@@ -17,6 +17,11 @@ from toolmend.integrations.sdk_requests import (
     checked_instrumentation,
     send_mended,
 )
+from toolmend.telemetry.faults import guard
+from toolmend.telemetry.label_sets import as_label
+from toolmend.telemetry.model_call_facts import ModelCallFacts
+from toolmend.telemetry.model_calls import count_rejection
+from toolmend.telemetry.rejections import is_history_rejection
 
 try:
     from anthropic import APIRequest, Middleware
@@ -85,7 +90,7 @@ class ToolmendMiddleware(Middleware):
             response = call_next(_with_options(request, options))
             if response.status_code == _BAD_REQUEST:
                 response.http_response.read()
-                raise _RefusedError(response, response.http_response.text)
+                raise _refused(request, options, response)
             return response
 
         try:
@@ -102,7 +107,7 @@ class ToolmendMiddleware(Middleware):
             response = await call_next(_with_options(request, options))
             if response.status_code == _BAD_REQUEST:
                 await response.http_response.aread()
-                raise _RefusedError(response, response.http_response.text)
+                raise _refused(request, options, response)
             return response
 
         try:
@@ -114,6 +119,22 @@ class ToolmendMiddleware(Middleware):
         endpoints = _RETRIED if request.retries_taken else ENDPOINTS
         call = SdkCall(send, (request.cast_to, request.options), {}, is_async=is_async)
         return send_mended(call, self._instrumentation, endpoints, "anthropic")
+
+
+def _refused(request: APIRequest, options: Any, response: Any) -> _RefusedError:
+    """Return the refusal; of a request sent again it is told here, since nobody counts that one."""
+    error = _RefusedError(response, response.http_response.text)
+    if request.retries_taken and is_history_rejection(error):
+        with guard("telemetry"):
+            body = options.json_data
+            facts = ModelCallFacts(
+                model=as_label(body.get("model") if isinstance(body, dict) else None),
+                provider="anthropic",
+                format="anthropic",
+                outcome="clean" if options is request.options else "repaired",
+            )
+            count_rejection(facts)
+    return error
 
 
 def _with_options(request: APIRequest, options: Any) -> APIRequest:

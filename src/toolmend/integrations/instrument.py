@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import sys
 import threading
 from collections.abc import Collection
@@ -70,6 +72,14 @@ class _Process:
     outermost: dict[str, object] = {}  # noqa: RUF012 - the wrapper of each method that was put on last
 
 
+def _renew_lock() -> None:
+    _Process.lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
 def instrument(
     *,
     sdks: Collection[Sdk] = get_args(Sdk),
@@ -94,8 +104,12 @@ def instrument(
     Raises:
         PolicyError: an option that cannot work.
     """
-    wanted = () if isinstance(sdks, str) else tuple(sdks)
-    if isinstance(sdks, str) or not set(wanted) <= _SDKS.keys():
+    try:
+        wanted = () if isinstance(sdks, str) else tuple(sdks)
+        is_known = not isinstance(sdks, str) and set(wanted) <= _SDKS.keys()
+    except TypeError:  # no list, or of what cannot be a name
+        is_known = False
+    if not is_known:
         raise PolicyError(f"sdks is a list of {', '.join(_SDKS)}; got {sdks!r}")
     made = checked_instrumentation(
         policy=policy, spans=spans, thread_label=thread_label, on_repair=on_repair
@@ -122,7 +136,8 @@ def _reach(sdks: Collection[str], *, again: bool = False) -> None:
     for name in sdks:
         for module in dict.fromkeys(module for module, _ in _SDKS[name].TARGETS):
             if module in sys.modules:
-                _patch(name, module, sys.modules[module])
+                # Another thread may be in the middle of its import: this waits for it.
+                _patch(name, module, importlib.import_module(module))
                 continue
             with _Process.lock:
                 is_awaited = module in _Process.awaited

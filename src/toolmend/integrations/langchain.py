@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 try:
     from langchain.agents.middleware import AgentMiddleware
     from langchain_core.messages import RemoveMessage
+    from langgraph.config import get_config
     from langgraph.graph.message import REMOVE_ALL_MESSAGES
 except ImportError as error:
     raise ImportError(
         "toolmend.integrations.langchain needs LangChain 1 or newer: pip install 'langchain>=1'"
     ) from error
 
-from toolmend.integrations.langchain_models import MendedModel, send_mended
+from toolmend._arguments import thread_in
+from toolmend._known_causes import KnownCauses
+from toolmend._threads import as_id
+from toolmend.formats import FORMATS
+from toolmend.integrations.langchain_models import MendedModel, send_mended, unbound
 from toolmend.integrations.langchain_tools import ToolGuards
 from toolmend.integrations.sdk_requests import checked_instrumentation
 from toolmend.mend import repair
@@ -22,7 +27,7 @@ from toolmend.settings import settings
 from toolmend.telemetry.faults import guard
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from langchain.agents.middleware import ModelRequest, ModelResponse, ToolCallRequest
     from langchain_core.messages import ToolMessage
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
     from toolmend._run import OnRepair
     from toolmend.execution.breaker import CircuitBreaker
     from toolmend.execution.options import ToolSettings
+    from toolmend.integrations.sdk_requests import Instrumentation
     from toolmend.mending.policy import Policy
     from toolmend.settings import Spans, ThreadLabel
 
@@ -75,7 +81,8 @@ class ToolmendMiddleware(_Middleware):
 
     def __new__(cls, *_: object, heals_state: bool = False, **__: object) -> Self:
         """Return one that takes part behind the model only where it has something to do there."""
-        kind: Any = _Healing if heals_state and cls is ToolmendMiddleware else cls
+        # Of its own, since LangChain makes a node of every hook that a class has.
+        kind: Any = type(cls.__name__, (_Healing, cls), {}) if heals_state else cls
         made: Self = super().__new__(kind)
         return made
 
@@ -116,6 +123,7 @@ class ToolmendMiddleware(_Middleware):
             request.model,
             request.messages,
             lambda messages: handler(_with_messages(asked, messages)),
+            settings=_settings(request),
         )
         return response
 
@@ -132,6 +140,7 @@ class ToolmendMiddleware(_Middleware):
             request.messages,
             lambda messages: handler(_with_messages(asked, messages)),
             is_async=True,
+            settings=_settings(request),
         )
         return response
 
@@ -188,24 +197,57 @@ class ToolmendMiddleware(_Middleware):
         return request if len(kept) == len(names) else request.override(tools=kept)
 
 
-class _Healing(ToolmendMiddleware):
-    """One that mends the state, too. Of its own, since LangChain makes a node of every hook there is."""
+class _Healing:
+    """The hook that mends the state, too."""
+
+    _instrumentation: Instrumentation
 
     def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002 - LangChain's
         """Return the state mended; what the model has just asked for may still run."""
         with guard("repair"):
-            policy = self._instrumentation.policy
-            if settings().disabled or (settings().mode or policy.mode) != "repair":
-                return None
-            messages = state["messages"]
-            found = repair(messages, _FORMAT, replace(policy, mode="repair", trailing="leave"))
-            if found.changed:
-                return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *found.messages]}
+            mended = _healed(state["messages"], self._instrumentation.policy)
+            if mended is not None:
+                return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *mended]}
         return None
 
     async def aafter_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Return the state mended, likewise."""
         return self.after_model(state, runtime)
+
+
+def _healed(messages: Sequence[Any], policy: Policy) -> Sequence[object] | None:
+    """Return the messages of a state mended; None where there is nothing to do, or nothing may be done.
+
+    Nothing real is taken out: what looks like a stray result may belong to what the provider holds. Only
+    LangGraph's own reducer, which gives every message an id, knows how to replace what is there.
+    """
+    thread = as_id(thread_in(_config()))
+    if settings().disabled or (settings().mode or policy.mode_for(thread)) != "repair":
+        return None
+    if not all(getattr(message, "id", None) for message in messages):
+        return None
+    if any(isinstance(message, RemoveMessage) for message in messages):
+        return None
+    policy = replace(policy, mode="repair", trailing="leave", orphans="keep")
+    found = repair(messages, _FORMAT, policy)
+    if found.changed and policy.text_from_record:
+        # The same text as in the request.
+        known = KnownCauses(found.findings, thread, messages, FORMATS[_FORMAT])
+        found = repair(messages, _FORMAT, policy, known.by_id())
+    return found.messages if found.changed else None
+
+
+def _config() -> Any:
+    try:
+        return get_config()
+    except RuntimeError:  # outside a graph
+        return {}
+
+
+def _settings(request: ModelRequest[Any]) -> list[Mapping[str, Any]]:
+    """Return what the request will say beside its messages."""
+    _, bound = unbound(request.model)
+    return [*bound, request.model_settings]
 
 
 def _with_messages(request: ModelRequest[Any], messages: Any) -> ModelRequest[Any]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.runnables import Runnable
 
+from toolmend.formats.server_state import STATE_FIELDS
 from toolmend.integrations.sdk_requests import Endpoint, Instrumentation, checked_instrumentation
 from toolmend.telemetry.names import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
     from langchain_core.runnables import RunnableConfig
 
@@ -18,7 +21,9 @@ if TYPE_CHECKING:
     from toolmend.mending.policy import Policy
     from toolmend.settings import Spans, ThreadLabel
 
+_MAX_BINDINGS: Final = 8
 _MESSAGES: Final = Endpoint("messages", "langchain")
+_FACTS: Final = (*STATE_FIELDS, "extra_body")
 _PROVIDERS: Final = {
     "amazon_bedrock": "aws.bedrock",
     "azure": "azure.ai.openai",
@@ -40,6 +45,7 @@ def send_mended(
     *,
     is_async: bool = False,
     config: object = None,
+    settings: Iterable[Mapping[str, Any]] = (),
 ) -> Any:
     """Send messages to a model, mended.
 
@@ -50,10 +56,17 @@ def send_mended(
         send_with: sends a history; returns an awaitable where it is async.
         is_async: whether it does.
         config: of the call, where a thread may be named.
+        settings: what else the request will say; it may continue a history on the provider's server.
     """
     provider, name = _named(model)
     send = instrumentation.sender(provider, _MESSAGES, is_async=is_async)
-    return send(messages, send_with=send_with, model=name, config=config)
+    facts = {
+        field: given[field]
+        for given in settings
+        for field in _FACTS
+        if given.get(field) is not None
+    }
+    return send(messages, **{**facts, "send_with": send_with, "model": name, "config": config})
 
 
 def _named(model: object) -> tuple[str, str | None]:
@@ -97,7 +110,9 @@ class MendedModel(Runnable[Any, Any]):
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Return the model's answer."""
-        return self._send(input, config, lambda given: self.model.invoke(given, config, **kwargs))
+        return self._send(
+            input, config, lambda given: self.model.invoke(given, config, **kwargs), kwargs
+        )
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Return the model's answer."""
@@ -105,6 +120,7 @@ class MendedModel(Runnable[Any, Any]):
             input,
             config,
             lambda given: self.model.ainvoke(given, config, **kwargs),
+            kwargs,
             is_async=True,
         )
 
@@ -113,34 +129,57 @@ class MendedModel(Runnable[Any, Any]):
     ) -> Iterator[Any]:
         """Yield the model's answer in pieces."""
         yield from self._send(
-            input, config, lambda given: self.model.stream(given, config, **kwargs)
+            input, config, lambda given: self.model.stream(given, config, **kwargs), kwargs
         )
 
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any | None
     ) -> AsyncIterator[Any]:
         """Yield the model's answer in pieces."""
-        pieces = self._send(
-            input, config, lambda given: self.model.astream(given, config, **kwargs)
-        )
-        async for piece in pieces:
-            yield piece
+
+        async def open_stream(given: Any) -> AsyncIterator[Any]:
+            return self.model.astream(given, config, **kwargs)
+
+        pieces = await self._send(input, config, open_stream, kwargs, is_async=True)
+        async with aclosing(pieces):
+            async for piece in pieces:
+                yield piece
 
     def _send(
         self,
         input: Any,
         config: RunnableConfig | None,
         send_with: Callable[[Any], Any],
+        kwargs: Mapping[str, Any],
         *,
         is_async: bool = False,
     ) -> Any:
         to_messages = getattr(input, "to_messages", None)  # what a prompt makes
         messages = input if to_messages is None else to_messages()
+        model, bound = unbound(self.model)
         return send_mended(
             self._instrumentation,
-            getattr(self.model, "bound", self.model),  # behind the tools that are bound to it
+            model,
             messages,
             send_with,
             is_async=is_async,
             config=config,
+            settings=(*bound, kwargs),
         )
+
+
+def unbound(model: Any) -> tuple[Any, list[Mapping[str, Any]]]:
+    """Return the model behind what is bound to it, with the settings of both, the innermost first."""
+    settings: list[Mapping[str, Any]] = []
+    for _ in range(_MAX_BINDINGS):
+        inner = getattr(model, "bound", None)
+        if inner is None:
+            break
+        settings.insert(0, _mapping(getattr(model, "kwargs", None)))
+        model = inner
+    own = {"extra_body": getattr(model, "extra_body", None)}
+    return model, [_mapping(getattr(model, "model_kwargs", None)), own, *settings]
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
+from urllib.parse import urlsplit
 
 from toolmend._model_call import decorate
 from toolmend._prepared import Options
@@ -174,7 +175,7 @@ def _prepared(
     provider: str,
 ) -> Callable[[], Any] | None:
     options = call.options()
-    endpoint = endpoints.get(_path(getattr(options, "url", None)))
+    endpoint = _endpoint(endpoints, getattr(options, "url", None))
     if endpoint is None:
         return None
     # What is given as extra_body is merged in later, and wins.
@@ -210,5 +211,10 @@ def _holds(body: object, key: str) -> bool:
     return isinstance(body, Mapping) and body.get(key) is not None
 
 
-def _path(url: object) -> str:
-    return url.partition("?")[0] if isinstance(url, str) else ""
+def _endpoint(endpoints: Mapping[str, Endpoint], url: object) -> Endpoint | None:
+    """Return what a path stands for, in every spelling that the SDK takes: also whole, with its host."""
+    if not isinstance(url, str):
+        return None
+    path = urlsplit(url).path if "://" in url else url.partition("?")[0]
+    path = "/" + path.strip("/")
+    return endpoints.get(path) or endpoints.get(path.removeprefix("/v1"))
