@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 
@@ -19,6 +20,12 @@ FINDERS = {
     "prometheus": (find_prometheus, ".ci/build-prometheus builds one"),
     "promtool": (find_promtool, ".ci/build-prometheus builds one"),
 }
+
+
+def pytest_configure():
+    # A shell that runs the tests in the background has interrupts ignored, also by all processes that tests start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
