@@ -120,6 +120,19 @@ async def test_a_rejection_comes_out_as_without_it_and_is_counted(
 
 
 @pytest.mark.parametrize("name", ANTHROPIC)
+async def test_a_rejection_of_a_retry_is_counted_too(
+    name: str, wire: Wire, telemetry: Captured
+) -> None:
+    observing = ToolmendMiddleware(policy=toolmend.Policy(mode="observe"))
+    wire.failures = [500]
+    with pytest.raises(anthropic.BadRequestError):
+        await ask(client_with(name, wire, observing, max_retries=1))
+    assert wire.statuses == [500, 400]
+    assert telemetry.total("toolmend.rejections") == 1
+    assert telemetry.total("toolmend.model_calls") == 1
+
+
+@pytest.mark.parametrize("name", ANTHROPIC)
 async def test_raise_sends_nothing(name: str, wire: Wire, telemetry: Captured) -> None:
     raising = ToolmendMiddleware(policy=toolmend.Policy(mode="raise"))
     with pytest.raises(toolmend.BrokenHistoryError):

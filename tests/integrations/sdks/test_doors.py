@@ -275,3 +275,22 @@ def test_an_input_without_calls(
     assert json.loads(wire.contents[0])["input"] == history
     assert telemetry.total("toolmend.faults") == 0
     assert telemetry.total("toolmend.model_calls") == 1
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "chat/completions",
+        "/chat/completions/",
+        "/chat/completions?x=1",
+        "https://api.openai.com/v1/chat/completions",
+    ],
+)
+@pytest.mark.parametrize("name", OPENAI)
+async def test_every_spelling_of_a_path(
+    name: str, url: str, wire: Wire, instrument: Callable[..., None]
+) -> None:
+    instrument()
+    body = {"model": MODEL, "messages": broken("openai-chat")}
+    await done(make_client(name, wire).post(url, cast_to=object, body=body))
+    assert len(wire.sent[0].body["messages"]) == len(body["messages"]) + 1

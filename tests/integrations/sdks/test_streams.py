@@ -163,3 +163,19 @@ async def test_an_error_in_the_stream_is_the_error_of_the_span(
     assert span.attributes["error.type"].endswith("Error")
     assert telemetry.total("toolmend.model_calls", outcome="repaired") == 1
     assert telemetry.total("toolmend.rejections") == 0
+
+
+@pytest.mark.parametrize("name", OPENAI)
+async def test_a_helper_that_keeps_the_response_alone_ends_the_span(
+    name: str, wire: Wire, instrument: Callable[..., None], telemetry: Captured
+) -> None:
+    instrument()
+    client = make_client(name, wire)
+    stream = getattr(client.chat.completions, "stream", None)
+    if stream is None:
+        pytest.skip("this release has no such helper")
+    async with entered(stream(model=MODEL, messages=broken("openai-chat"))) as inside:
+        await first(inside)
+        assert telemetry.spans == ()
+    assert len(telemetry.spans) == 1
+    assert inside._response.status_code == 200  # everything else is the response's own
