@@ -187,11 +187,11 @@ ENDINGS: dict[str, tuple[tuple[Any, ...], dict[str, Any], str, str]] = {
     "given up, then broken": ((Hang, lambda: Refused(401)), {}, "failed", "denied"),
     "given up, then well": ((Hang, None), {}, "ok", ""),
     "given up once": ((Hang,), {"retry": None}, "abandoned", "timeout"),
-    "given up, then refused": (
+    "given up, and no more": (
         (Hang,),
         {"breaker": Breaker(failures=1)},
-        "failed",
-        "breaker_open",
+        "abandoned",
+        "timeout",
     ),
 }
 
