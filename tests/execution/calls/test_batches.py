@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -561,6 +562,13 @@ def reply(body: Any, path: str) -> Reply:
 
 
 @pytest.fixture
+def closed() -> Iterator[ExitStack]:
+    """Close the clients that a test makes."""
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
 def provider() -> Iterator[StrictProvider]:
     with StrictProvider(reply) as provider:
         yield provider
@@ -572,9 +580,12 @@ def definitions(tools: Tools, format: str) -> list[dict[str, Any]]:
     return made
 
 
-def test_openai_chat_takes_the_definitions_and_the_answers(provider: StrictProvider) -> None:
+def test_openai_chat_takes_the_definitions_and_the_answers(
+    provider: StrictProvider, closed: ExitStack
+) -> None:
     openai = pytest.importorskip("openai")
     client = openai.OpenAI(base_url=provider.openai_base_url, api_key="test", max_retries=0)
+    closed.callback(client.close)
     tools, history = shop(), [{"role": "user", "content": "go"}]
     given = definitions(tools, "openai-chat")
     for _ in range(2):
@@ -583,9 +594,12 @@ def test_openai_chat_takes_the_definitions_and_the_answers(provider: StrictProvi
     assert history[-1].content == "done"
 
 
-def test_openai_responses_takes_the_definitions_and_the_answers(provider: StrictProvider) -> None:
+def test_openai_responses_takes_the_definitions_and_the_answers(
+    provider: StrictProvider, closed: ExitStack
+) -> None:
     openai = pytest.importorskip("openai")
     client = openai.OpenAI(base_url=provider.openai_base_url, api_key="test", max_retries=0)
+    closed.callback(client.close)
     tools, history = shop(), [{"role": "user", "content": "go"}]
     given = definitions(tools, "openai-responses")
     for _ in range(2):
@@ -594,11 +608,14 @@ def test_openai_responses_takes_the_definitions_and_the_answers(provider: Strict
     assert answer.output_text == "done"
 
 
-def test_anthropic_takes_the_definitions_and_the_answers(provider: StrictProvider) -> None:
+def test_anthropic_takes_the_definitions_and_the_answers(
+    provider: StrictProvider, closed: ExitStack
+) -> None:
     anthropic = pytest.importorskip("anthropic")
     client = anthropic.Anthropic(
         base_url=provider.anthropic_base_url, api_key="test", max_retries=0
     )
+    closed.callback(client.close)
     tools: Tools = shop()
     history: list[Any] = [{"role": "user", "content": "go"}]
     given = definitions(tools, "anthropic")
@@ -609,11 +626,14 @@ def test_anthropic_takes_the_definitions_and_the_answers(provider: StrictProvide
     assert answer.content[0].text == "done"
 
 
-def test_gemini_takes_the_definitions_and_the_answers(provider: StrictProvider) -> None:
+def test_gemini_takes_the_definitions_and_the_answers(
+    provider: StrictProvider, closed: ExitStack
+) -> None:
     genai = pytest.importorskip("google.genai")
     client = genai.Client(
         api_key="test", http_options=genai.types.HttpOptions(base_url=provider.gemini_base_url)
     )
+    closed.callback(client.close)
     tools, history = shop(), [CONTENTS]
     declared = [
         genai.types.FunctionDeclaration.model_validate(one) for one in definitions(tools, "gemini")
