@@ -123,6 +123,7 @@ class ToolmendMiddleware(_Middleware):
             request.model,
             request.messages,
             lambda messages: handler(_with_messages(asked, messages)),
+            config=_config_of(request.runtime),
             settings=_settings(request),
         )
         return response
@@ -140,6 +141,7 @@ class ToolmendMiddleware(_Middleware):
             request.messages,
             lambda messages: handler(_with_messages(asked, messages)),
             is_async=True,
+            config=_config_of(request.runtime),
             settings=_settings(request),
         )
         return response
@@ -202,10 +204,11 @@ class _Healing:
 
     _instrumentation: Instrumentation
 
-    def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002 - LangChain's
+    def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Return the state mended; what the model has just asked for may still run."""
         with guard("repair"):
-            mended = _healed(state["messages"], self._instrumentation.policy)
+            thread = as_id(thread_in(_config_of(runtime) or {}))
+            mended = _healed(state["messages"], self._instrumentation.policy, thread)
             if mended is not None:
                 return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *mended]}
         return None
@@ -215,13 +218,12 @@ class _Healing:
         return self.after_model(state, runtime)
 
 
-def _healed(messages: Sequence[Any], policy: Policy) -> Sequence[object] | None:
+def _healed(messages: Sequence[Any], policy: Policy, thread: str | None) -> Sequence[object] | None:
     """Return the messages of a state mended; None where there is nothing to do, or nothing may be done.
 
     Nothing real is taken out: what looks like a stray result may belong to what the provider holds. Only
     LangGraph's own reducer, which gives every message an id, knows how to replace what is there.
     """
-    thread = as_id(thread_in(_config()))
     if settings().disabled or (settings().mode or policy.mode_for(thread)) != "repair":
         return None
     if not all(getattr(message, "id", None) for message in messages):
@@ -237,11 +239,15 @@ def _healed(messages: Sequence[Any], policy: Policy) -> Sequence[object] | None:
     return found.messages if found.changed else None
 
 
-def _config() -> Any:
+def _config_of(runtime: Any) -> Any:
+    """Return the config of the graph; before Python 3.11 LangGraph cannot tell coroutines of it otherwise."""
+    thread_id = getattr(getattr(runtime, "execution_info", None), "thread_id", None)
+    if thread_id is not None:
+        return {"configurable": {"thread_id": thread_id}}
     try:
         return get_config()
     except RuntimeError:  # outside a graph
-        return {}
+        return None
 
 
 def _settings(request: ModelRequest[Any]) -> list[Mapping[str, Any]]:
