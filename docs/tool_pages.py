@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from toolmend.execution import texts
 from toolmend.execution.classify import rule_of_status
-from toolmend.execution.error_types import MEANINGS, ErrorType
+from toolmend.execution.error_types import MEANINGS
 from toolmend.execution.failures import Failure
 from toolmend.execution.known_errors import AMBIGUOUS, BY_CLASS, MISHAP, NOT_SENT, Rule
+from toolmend.telemetry.names import ErrorType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

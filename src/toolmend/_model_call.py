@@ -21,9 +21,8 @@ from toolmend._streams import (
     watch_generator,
 )
 from toolmend._watched import watch_manager, watch_stream
-from toolmend.errors import PolicyError
 from toolmend.mend import find_format
-from toolmend.mending.policy import DEFAULT_POLICY, Policy
+from toolmend.mending.policy import Policy, checked_policy
 from toolmend.telemetry.thread_labels import check_thread_label
 
 P = ParamSpec("P")
@@ -108,8 +107,7 @@ def model_call(
     """
     if format is not None:
         find_format([], format)
-    if policy is not None and not isinstance(policy, Policy):
-        raise PolicyError(f"policy must be a toolmend.Policy; got {type(policy).__name__}")
+    policy = checked_policy(policy)
     if messages is not None and not isinstance(messages, str) and not _is_access(messages):
         raise TypeError(
             "messages is the name of a parameter, or a pair of functions: get(state) and "
@@ -123,7 +121,7 @@ def model_call(
         thread=thread,
         thread_label=thread_label,
         format=format,
-        policy=policy or DEFAULT_POLICY,
+        policy=policy,
         on_repair=on_repair,
     )
     if function is None:

@@ -14,7 +14,7 @@ from toolmend.mending.findings import ALL_CAUSES, MAIN_COUNTERS, Cause, Finding
 from toolmend.mending.frozen import FrozenMapping
 from toolmend.mending.layout import Slot
 from toolmend.mending.plan import Plan, make_plan
-from toolmend.mending.policy import DEFAULT_POLICY, Policy
+from toolmend.mending.policy import Policy, checked_policy
 from toolmend.mending.transcript import Rules
 from toolmend.segments import Excerpt, excerpt
 from toolmend.tails import Tail, Tails
@@ -100,7 +100,7 @@ def repair(
         BrokenHistoryError: under ``Policy(mode="raise")``, when something needs repair.
         PolicyError: a cause that nobody knows.
     """
-    policy = _checked(policy)
+    policy = checked_policy(policy)
     found = _mend(messages, format, policy, _checked_causes(causes))
     mode = policy.mode_for(None)
     if mode == "repair" or not _needs_repair(found.findings):
@@ -128,15 +128,7 @@ def check(
 
     The mode of the policy is ignored. Arguments and errors are those of ``repair``.
     """
-    return _mend(messages, format, _checked(policy)).findings
-
-
-def _checked(policy: Policy | None) -> Policy:
-    if policy is None:
-        return DEFAULT_POLICY
-    if not isinstance(policy, Policy):
-        raise PolicyError(f"policy must be a toolmend.Policy; got {type(policy).__name__}")
-    return policy
+    return _mend(messages, format, checked_policy(policy)).findings
 
 
 def _checked_causes(causes: Mapping[str, str] | None) -> Mapping[str, Cause]:

@@ -13,8 +13,8 @@ from typing import Final, Literal, NamedTuple
 from toolmend.errors import PolicyError
 from toolmend.execution.numbers import is_count, is_seconds
 from toolmend.telemetry.faults import report_fault
+from toolmend.telemetry.names import BreakerState
 
-State = Literal["closed", "open", "half_open", "forced_open", "disabled"]
 Verdict = Literal["ok", "failed", "ignored", "denied", "gone", "invalid_schema"]
 """What one attempt says about the tool; the last three open the breaker at once."""
 
@@ -93,8 +93,8 @@ class Refusal(NamedTuple):
 class Transition(NamedTuple):
     """A change of state."""
 
-    before: State
-    after: State
+    before: BreakerState
+    after: BreakerState
     reason: str
 
 
@@ -124,7 +124,7 @@ class CircuitBreaker:
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._generation = 0
-        self._state: State = "closed"
+        self._state: BreakerState = "closed"
         self._reason = ""
         self._lasting = ""  # why it is open for everyone, empty when it is not
         self._openings = 0  # in a row, for everyone
@@ -136,7 +136,7 @@ class CircuitBreaker:
         self._passed = 0  # probes that ended well
 
     @property
-    def state(self) -> State:
+    def state(self) -> BreakerState:
         """The state; an open breaker stays so until a call probes the tool."""
         return self._state
 
@@ -190,7 +190,7 @@ class CircuitBreaker:
         """Replace a lock that another thread may have held when this process was forked."""
         self._lock = threading.Lock()
 
-    def _set(self, state: State, reason: str) -> None:
+    def _set(self, state: BreakerState, reason: str) -> None:
         with self._lock:
             made = self._change(state, reason)
         self._tell(made)
@@ -203,7 +203,7 @@ class CircuitBreaker:
         except Exception as error:  # noqa: BLE001 - whoever listens must not break the call
             report_fault("tool", error)
 
-    def _change(self, state: State, reason: str) -> Transition:
+    def _change(self, state: BreakerState, reason: str) -> Transition:
         made = Transition(self._state, state, reason)
         self._state, self._reason = state, reason
         self._generation += 1

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from toolmend.execution.error_types import ErrorType
+    from toolmend.telemetry.names import ErrorType
 
 _MAX_RUNS: Final = 10_000
 

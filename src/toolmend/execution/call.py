@@ -16,7 +16,7 @@ from toolmend._threads import current_thread
 from toolmend.execution import texts
 from toolmend.execution.budgets import Budgets
 from toolmend.execution.context import CallFrame, ToolContext, current_frame, leave_frame
-from toolmend.execution.ended import Ended, FallbackKind
+from toolmend.execution.ended import Ended
 from toolmend.execution.error_types import MEANINGS
 from toolmend.execution.failures import AttemptFailed, Failure, ToolCallFailed
 from toolmend.execution.guard import is_async
@@ -28,8 +28,8 @@ from toolmend.telemetry.tool_calls import ToolCallReport, tool_call_facts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from toolmend.execution.error_types import ErrorType
     from toolmend.execution.guard import Guard
+    from toolmend.telemetry.names import ErrorType, FallbackKind
 
 _MAY_BE_UNKNOWN: Final = frozenset(
     ("timeout", "outcome_unknown", "transient", "permanent", "invalid_result", "cancelled")

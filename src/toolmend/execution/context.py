@@ -60,6 +60,13 @@ class CallFrame:
     digest: bytes | None = None  # of the call in the model's message, where that is known
     on_interrupted: Callable[[ToolCallFailed], None] | None = field(default=None, repr=False)
 
+    def deadline_within(self, seconds: float | None) -> float | None:
+        """Return when the time is over of what may take so many seconds, and no longer than this."""
+        if seconds is None:
+            return self.deadline
+        own = time.monotonic() + seconds
+        return own if self.deadline is None else min(own, self.deadline)
+
     def inner(self) -> CallFrame:
         """Return what surrounds the calls that a tool makes itself: it is the same run, not this call."""
         return CallFrame(
@@ -114,15 +121,11 @@ def tool_context(
     """
     check_thread_label(thread_label)
     outer = current_frame.get()
-    deadline = outer.deadline
-    if deadline_seconds is not None:
-        own = time.monotonic() + deadline_seconds
-        deadline = own if deadline is None else min(own, deadline)
     frame = CallFrame(
         call_id=call_id,
         run_id=outer.run_id if run_id is None else as_id(run_id),
         step=step,
-        deadline=deadline,
+        deadline=outer.deadline_within(deadline_seconds),
         cancel=outer.cancel if cancel is None else cancel,
         thread_label=thread_label or outer.thread_label,
         on_interrupted=on_interrupted,

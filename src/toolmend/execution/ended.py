@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from toolmend.execution import texts
 from toolmend.execution.failures import ToolCallFailed
 from toolmend.execution.results import text_of_result
-
-FallbackKind = Literal["alternative", "default", "human"]
+from toolmend.telemetry.names import FallbackKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

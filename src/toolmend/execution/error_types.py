@@ -1,4 +1,4 @@
-"""Error types: the closed set of ways in which a tool call fails, and what each of them means."""
+"""Error types: what each of the ways means in which a tool call fails."""
 
 from __future__ import annotations
 
@@ -9,23 +9,7 @@ if TYPE_CHECKING:
 
     from toolmend.execution.breaker import Verdict
     from toolmend.mending.findings import Cause
-
-ErrorType = Literal[
-    "invalid_arguments",
-    "invalid_schema",
-    "unknown_tool",
-    "timeout",
-    "outcome_unknown",
-    "transient",
-    "rate_limited",
-    "denied",
-    "gone",
-    "permanent",
-    "invalid_result",
-    "breaker_open",
-    "cancelled",
-    "crashed",
-]
+    from toolmend.telemetry.names import ErrorType
 
 
 class Meaning(NamedTuple):

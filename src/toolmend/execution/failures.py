@@ -7,9 +7,10 @@ from functools import partial
 from typing import Any
 
 from toolmend.errors import PolicyError, ToolmendError
-from toolmend.execution.error_types import MEANINGS, ErrorType
+from toolmend.execution.error_types import MEANINGS
 from toolmend.execution.numbers import is_seconds
 from toolmend.formats.answers import answer_part
+from toolmend.telemetry.names import ErrorType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from toolmend.errors import PolicyError
-from toolmend.execution.error_types import ErrorType
 from toolmend.execution.numbers import is_seconds
+from toolmend.telemetry.names import ErrorType
 
 
 class _Unset:

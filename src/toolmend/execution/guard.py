@@ -18,7 +18,6 @@ from toolmend.execution.schema import Schema, SchemaError
 from toolmend.execution.signature import Signature
 from toolmend.execution.texts import message_of
 from toolmend.execution.workers import Workers
-from toolmend.telemetry import names
 from toolmend.telemetry.faults import report_fault
 from toolmend.telemetry.gauges import watch_tool
 from toolmend.telemetry.tool_calls import report_misconfigured, report_transition
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
-    from toolmend.execution.error_types import ErrorType
     from toolmend.execution.fallback import Fallback
 
 
@@ -253,11 +251,11 @@ def _is(kind: Callable[[object], bool], function: object) -> bool:
     return kind(function) or kind(getattr(function, "__call__", None))  # noqa: B004 - looked at, not called
 
 
-def _failure_of(said: str, error: Exception) -> Failure:
-    if said not in names.ERROR_TYPES:
-        raise PolicyError(f"classify returned {said!r}; use one of {', '.join(names.ERROR_TYPES)}")
-    known: ErrorType = said  # type: ignore[assignment]  # one of the closed set
-    told = message_of(error) if known == "permanent" else ""
+def _failure_of(said: Any, error: Exception) -> Failure:
+    is_permanent = said == "permanent"
     return Failure(
-        error_type=known, may_have_run=known != "permanent", message=told, exception=error
+        error_type=said,
+        may_have_run=not is_permanent,
+        message=message_of(error) if is_permanent else "",
+        exception=error,
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from toolmend.execution.error_types import ErrorType
+    from toolmend.telemetry.names import ErrorType
 
 
 class Rule(NamedTuple):

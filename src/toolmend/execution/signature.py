@@ -80,6 +80,13 @@ class Signature:
             for one in self.parameters
             if one.kind not in _VARIADIC and one.name != self.context_parameter
         ]
+        self._by_position = [
+            one.name
+            for one in self.parameters
+            if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+            and one.name != self.context_parameter
+        ]
+        self._positional_only = [one for one in self.parameters if one.kind is one.POSITIONAL_ONLY]
         self.takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in self.parameters)
         self._lock = threading.Lock()
         self._model: Any = None
@@ -91,15 +98,9 @@ class Signature:
         Raises:
             TypeError: more positional ones than the function takes, or one given twice.
         """
-        positional = [
-            one.name
-            for one in self.parameters
-            if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
-            and one.name != self.context_parameter
-        ]
-        if len(args) > len(positional):
-            raise TypeError(f"takes {len(positional)} positional arguments; got {len(args)}")
-        values = dict(zip(positional, args, strict=False))
+        if len(args) > len(self._by_position):
+            raise TypeError(f"takes {len(self._by_position)} positional arguments; got {len(args)}")
+        values = dict(zip(self._by_position, args, strict=False))
         twice = values.keys() & kwargs.keys()
         if twice:
             raise TypeError(f"got several values for {min(twice)!r}")
@@ -109,9 +110,8 @@ class Signature:
         """Return arguments as the function takes them: those that must be positional, and the rest."""
         rest = dict(values)
         first: list[object] = []
-        by_position = [one for one in self.parameters if one.kind is one.POSITIONAL_ONLY]
-        for one in by_position:
-            if not any(later.name in rest for later in by_position[len(first) :]):
+        for one in self._positional_only:
+            if not any(later.name in rest for later in self._positional_only[len(first) :]):
                 break
             first.append(rest.pop(one.name, one.default))
         return first, rest

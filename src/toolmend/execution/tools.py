@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any, TypeVar, overload
@@ -206,14 +205,10 @@ class Tools:
         if wire is None:
             return []
         outer = current_frame.get()
-        deadline = outer.deadline
-        if deadline_seconds is not None:
-            own = time.monotonic() + deadline_seconds
-            deadline = own if deadline is None else min(own, deadline)
         frame = CallFrame(
             run_id=outer.run_id if run_id is None else as_id(run_id),
             step=outer.step if step is None else step,
-            deadline=deadline,
+            deadline=outer.deadline_within(deadline_seconds),
             cancel=outer.cancel,
             thread_label=self._thread_label or outer.thread_label,
         )

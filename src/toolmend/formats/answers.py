@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from importlib import import_module
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from toolmend.errors import UnrecognizedHistoryError
 from toolmend.formats import FORMATS, Format
 from toolmend.formats.fields import get
-from toolmend.formats.gemini_parts import field
-from toolmend.formats.responses_items import BY_CALL, CUSTOM, FUNCTION, LOCAL_SHELL, SHELL
+from toolmend.formats.gemini_parts import response_part
+from toolmend.formats.langchain import made_message
+from toolmend.formats.openai_responses import new_result
+from toolmend.formats.responses_items import BY_CALL, CUSTOM, FUNCTION
 from toolmend.mending.transcript import Call
 
 _FORMATS_WITHOUT_IDS: Final = ("gemini",)
@@ -104,14 +105,16 @@ def answer_part(
         known = ", ".join(sorted(FORMATS))
         raise UnrecognizedHistoryError(f"there is no format {format!r}; use one of {known}")
     if format == "gemini":
-        return _gemini_part(call_id, tool_name, text, is_error=is_error, like=like)
+        return response_part(call_id, tool_name, {"error" if is_error else "output": text}, like)
     if call_id is None:
         raise ValueError(f"a result in the format {format} needs the id of its call")
     match format:
         case "openai-chat":
             return {"role": "tool", "tool_call_id": call_id, "content": text}
         case "openai-responses":
-            return _responses_item(call_id, text, is_error=is_error, family=family)
+            ended = {"type": "exit", "exit_code": int(is_error)}
+            kind = BY_CALL.get(family, FUNCTION)
+            return new_result(kind, call_id, text, is_error=is_error, outcome=ended)
         case "anthropic":
             block: dict[str, object] = {
                 "type": "tool_result",
@@ -123,7 +126,13 @@ def answer_part(
             # No status: not every model of the Converse API takes one.
             return {"toolResult": {"toolUseId": call_id, "content": [{"text": text}]}}
         case _:
-            return _langchain_message(call_id, tool_name, text, is_error=is_error)
+            return made_message(
+                "ToolMessage",
+                content=text,
+                tool_call_id=call_id,
+                name=tool_name,
+                status="error" if is_error else "success",
+            )
 
 
 def answer_messages(format: str, parts: Sequence[object]) -> list[object]:
@@ -132,52 +141,3 @@ def answer_messages(format: str, parts: Sequence[object]) -> list[object]:
         return list(parts)
     key = "parts" if format == "gemini" else "content"
     return [{"role": "user", key: list(parts)}]
-
-
-def _responses_item(call_id: str, text: str, *, is_error: bool, family: str) -> dict[str, object]:
-    kind = BY_CALL.get(family, FUNCTION)
-    if kind is LOCAL_SHELL:
-        return {"type": kind.result, "id": call_id, "output": text}
-    item: dict[str, object] = {"type": kind.result, "call_id": call_id, "output": text}
-    if kind is SHELL:
-        item["output"] = [
-            {
-                "stdout": "" if is_error else text,
-                "stderr": text if is_error else "",
-                "outcome": {"type": "exit", "exit_code": int(is_error)},
-            }
-        ]
-    elif kind.result == "apply_patch_call_output":
-        item["status"] = "failed" if is_error else "completed"
-    return item
-
-
-def _gemini_part(
-    call_id: str | None, name: str, text: str, *, is_error: bool, like: object
-) -> object:
-    answer: dict[str, object] = {
-        "name": name,
-        "response": {"error" if is_error else "output": text},
-    }
-    if call_id is not None:
-        answer = {"id": call_id, **answer}
-    if like is None:
-        return {"functionResponse": answer}
-    if isinstance(like, Mapping):
-        return {field(like, "function_response", like="function_call"): answer}
-    validate = getattr(type(like), "model_validate", None)
-    made = {"function_response": answer}
-    return validate(made) if callable(validate) else made
-
-
-def _langchain_message(call_id: str, name: str, text: str, *, is_error: bool) -> object:
-    try:
-        messages: Any = import_module("langchain_core.messages")
-    except ImportError as error:
-        raise UnrecognizedHistoryError(
-            'format="langchain" needs LangChain: pip install langchain-core'
-        ) from error
-    made: object = messages.ToolMessage(
-        content=text, tool_call_id=call_id, name=name, status="error" if is_error else "success"
-    )
-    return made

@@ -22,6 +22,7 @@ from toolmend.formats.gemini_parts import (
     is_signed,
     name_of,
     response_in,
+    response_part,
     text_of_response,
 )
 from toolmend.mending.layout import Note, Placeholder, Slot
@@ -301,7 +302,9 @@ def write(messages: Sequence[object], plan: Plan, slot: Slot) -> object:
 
 def _write_part(messages: Sequence[object], plan: Plan, part: object) -> object:
     if isinstance(part, Placeholder):
-        return _placeholder(messages, plan, part)
+        call_id = None if part.call.id is None else plan.id_of(part.call)
+        answer = {"error": plan.text_of(part)}
+        return response_part(call_id, part.call.name, answer, _part_at(messages, part.call))
     if isinstance(part, Note):
         return {"text": part.text}
     source = _part_at(messages, part)
@@ -324,23 +327,6 @@ def _write_part(messages: Sequence[object], plan: Plan, part: object) -> object:
 def _with(part: object, name: str, updates: Mapping[str, object]) -> object:
     spelled = field(part, name)
     return replaced(part, {spelled: replaced(get(part, spelled), updates)})
-
-
-def _placeholder(messages: Sequence[object], plan: Plan, placeholder: Placeholder) -> object:
-    """Return a made-up response, spelled as its call is: a dict for a dict, an SDK's object for one."""
-    call = placeholder.call
-    answer: dict[str, object] = {
-        "name": call.name,
-        "response": {"error": plan.text_of(placeholder)},
-    }
-    if call.id is not None:
-        answer = {"id": plan.id_of(call), **answer}
-    source = _part_at(messages, call)
-    if isinstance(source, Mapping):
-        return {field(source, "function_response", like="function_call"): answer}
-    validate = getattr(type(source), "model_validate", None)
-    made = {"function_response": answer}
-    return validate(made) if callable(validate) else made
 
 
 def _part_at(messages: Sequence[object], part: Any) -> object:

@@ -53,6 +53,29 @@ def response_in(part: object) -> Any:
     return get(part, field(part, "function_response"))
 
 
+def response_part(
+    call_id: str | None, name: str, response: Mapping[str, object], like: object = None
+) -> object:
+    """Return a new part with the response to a call.
+
+    Args:
+        call_id: id of the call, None where it has none.
+        name: of the tool.
+        response: what answers it.
+        like: the part of the call, whose spelling is followed: a dict for a dict, an SDK's object for one.
+    """
+    answer: dict[str, object] = {"name": name, "response": response}
+    if call_id is not None:
+        answer = {"id": call_id, **answer}
+    if like is None:
+        return {"functionResponse": answer}
+    if isinstance(like, Mapping):
+        return {field(like, "function_response", like="function_call"): answer}
+    validate = getattr(type(like), "model_validate", None)
+    made = {"function_response": answer}
+    return validate(made) if callable(validate) else made
+
+
 def is_signed(part: object) -> bool:
     """Tell whether a part carries a thought signature."""
     return bool(get(part, field(part, "thought_signature")))

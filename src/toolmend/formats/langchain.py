@@ -240,7 +240,7 @@ def write(messages: Sequence[object], plan: Plan, slot: Slot) -> object:
     parts = slot.parts or ()
     first = parts[0] if parts else None
     if isinstance(first, Placeholder):
-        return _made(
+        return made_message(
             "ToolMessage",
             content=plan.text_of(first),
             tool_call_id=plan.id_of(first.call),
@@ -248,7 +248,7 @@ def write(messages: Sequence[object], plan: Plan, slot: Slot) -> object:
             status="error",
         )
     if isinstance(first, Note):
-        return _made("AIMessage", content=first.text)  # the only role that is bridged here
+        return made_message("AIMessage", content=first.text)  # the only role that is bridged here
     assert slot.source is not None
     message: Any = messages[slot.source]
     if isinstance(first, Result):
@@ -260,8 +260,12 @@ def write(messages: Sequence[object], plan: Plan, slot: Slot) -> object:
     return write_calls(message, plan, kept)
 
 
-def _made(kind: str, **fields: object) -> object:
-    """Make a message; a history of such objects has imported langchain_core already."""
+def made_message(kind: str, **fields: object) -> object:
+    """Return a new message of a kind; a history of such objects has imported langchain_core already.
+
+    Raises:
+        UnrecognizedHistoryError: LangChain is not there.
+    """
     try:
         messages = import_module("langchain_core.messages")
     except ImportError as error:

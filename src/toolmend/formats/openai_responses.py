@@ -45,7 +45,7 @@ from toolmend.mending.transcript import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from toolmend.mending.plan import Plan
     from toolmend.mending.policy import Policy
@@ -64,6 +64,9 @@ RULES: Final = Rules(
     results_anywhere=True,
     write_arguments=as_text,
 )
+_NO_OUTCOME: Final = {"type": "timeout"}
+"""Of a made-up result, where the type forces an outcome: it claims none."""
+_WELL: Final = {"type": "exit", "exit_code": 0}
 # An answer ends a run of calls, so it is no part of the turn that the calls make up.
 _ROLES: Final[dict[str, Role]] = {
     "system": "system",
@@ -231,7 +234,8 @@ def write(messages: Sequence[object], plan: Plan, slot: Slot) -> object:
     [part] = slot.parts or ()
     if isinstance(part, Placeholder):
         family = BY_CALL[part.call.family]
-        return _new_result(family, plan.id_of(part.call), plan.text_of(part), is_made_up=True)
+        text = plan.text_of(part)
+        return new_result(family, plan.id_of(part.call), text, is_error=True, outcome=_NO_OUTCOME)
     assert slot.source is not None
     item = messages[slot.source]
     if isinstance(part, Result):
@@ -259,7 +263,7 @@ def _write_result(item: object, result: Result, plan: Plan) -> object:
     family = BY_CALL[call.family]
     text = result.text()
     output = _as_output(family, get(item, "output")) if text is None else text
-    return _new_result(family, plan.id_of(call), output, is_made_up=False)
+    return new_result(family, plan.id_of(call), output, is_error=False, outcome=_WELL)
 
 
 def _as_output(family: Family, output: object) -> object:
@@ -277,8 +281,13 @@ def _is_by_item_id(item: object, family: Family) -> bool:
     return family is LOCAL_SHELL and get(item, "call_id") is None
 
 
-def _new_result(
-    family: Family, call_id: str, output: object, *, is_made_up: bool
+def new_result(
+    family: Family,
+    call_id: str,
+    output: object,
+    *,
+    is_error: bool,
+    outcome: Mapping[str, object],
 ) -> dict[str, object]:
     """Return a new item that answers a call.
 
@@ -286,19 +295,17 @@ def _new_result(
         family: of the call.
         call_id: the id that pairs them.
         output: its text, or content parts.
-        is_made_up: whether it is a placeholder; where the type forces an outcome, it claims none.
+        is_error: whether it tells of a failure, where the type has to say so.
+        outcome: how a shell ended, where the type has to say that.
     """
     if family is LOCAL_SHELL:
         return {"type": family.result, "id": call_id, "output": output}
     item: dict[str, object] = {"type": family.result, "call_id": call_id}
     if family is SHELL:
-        printed = (
-            {"stdout": "", "stderr": output} if is_made_up else {"stdout": output, "stderr": ""}
-        )
-        outcome = {"type": "timeout"} if is_made_up else {"type": "exit", "exit_code": 0}
-        item["output"] = [{**printed, "outcome": outcome}]
+        printed = {"stdout": "", "stderr": output} if is_error else {"stdout": output, "stderr": ""}
+        item["output"] = [{**printed, "outcome": dict(outcome)}]
         return item
     if family is APPLY_PATCH:
-        item["status"] = "failed" if is_made_up else "completed"
+        item["status"] = "failed" if is_error else "completed"
     item["output"] = output
     return item

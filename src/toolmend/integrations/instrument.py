@@ -105,7 +105,7 @@ def instrument(
         PolicyError: an option that cannot work.
     """
     try:
-        wanted = () if isinstance(sdks, str) else tuple(sdks)
+        wanted = tuple(sdks)
         is_known = not isinstance(sdks, str) and set(wanted) <= _SDKS.keys()
     except TypeError:  # no list, or of what cannot be a name
         is_known = False

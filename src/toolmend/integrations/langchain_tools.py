@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from toolmend.execution.breaker import CircuitBreaker
     from toolmend.execution.ended import Ended
-    from toolmend.execution.error_types import ErrorType
     from toolmend.execution.options import ToolSettings
     from toolmend.settings import ThreadLabel
+    from toolmend.telemetry.names import ErrorType
 
 
 class ToolGuards:

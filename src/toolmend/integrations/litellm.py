@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from toolmend._prepared import Options, Prepared
-from toolmend.errors import BrokenHistoryError, PolicyError
+from toolmend.errors import BrokenHistoryError
 from toolmend.integrations.litellm_requests import provider_of, session_of
-from toolmend.mending.policy import DEFAULT_POLICY, Policy
+from toolmend.mending.policy import Policy, checked_policy
 from toolmend.telemetry.current_span import CurrentSpan
 from toolmend.telemetry.faults import guard
 from toolmend.telemetry.label_sets import as_label
@@ -74,12 +74,9 @@ class ToolmendCallback(CustomLogger):  # type: ignore[misc,unused-ignore]  # no 
     """
 
     def __init__(self, policy: Policy | None = None) -> None:
-        if policy is not None and not isinstance(policy, Policy):
-            raise PolicyError(f"policy must be a toolmend.Policy; got {type(policy).__name__}")
+        policy = checked_policy(policy)
         super().__init__()
-        prepared = {
-            door: _prepared(door, policy or DEFAULT_POLICY) for door in set(_DOORS.values())
-        }
+        prepared = {door: _prepared(door, policy) for door in set(_DOORS.values())}
         self._prepared = {call_type: prepared[door] for call_type, door in _DOORS.items()}
         self._under_way: OrderedDict[str, ModelCallFacts] = OrderedDict()
 

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 from toolmend._model_call import decorate
 from toolmend._prepared import Options
 from toolmend.errors import PolicyError
-from toolmend.mending.policy import DEFAULT_POLICY, Policy
+from toolmend.formats.server_state import STATE_FIELDS
+from toolmend.mending.policy import DEFAULT_POLICY, Policy, checked_policy
 from toolmend.settings import Spans, ThreadLabel
 from toolmend.telemetry.faults import guard
 from toolmend.telemetry.thread_labels import check_thread_label
@@ -91,15 +92,14 @@ def checked_instrumentation(
     Raises:
         PolicyError: one cannot.
     """
-    if policy is not None and not isinstance(policy, Policy):
-        raise PolicyError(f"policy must be a toolmend.Policy; got {type(policy).__name__}")
+    policy = checked_policy(policy)
     if spans not in (None, *get_args(Spans)):
         raise PolicyError(f"spans is one of {', '.join(get_args(Spans))}; got {spans!r}")
     check_thread_label(thread_label)
     if on_repair is not None and not callable(on_repair):
         raise PolicyError(f"on_repair must be a function of a Repair; got {on_repair!r}")
     return Instrumentation(
-        policy=policy or DEFAULT_POLICY,
+        policy=policy,
         spans=spans,
         thread_label=thread_label,
         on_repair=on_repair,
@@ -121,7 +121,7 @@ def _senders(endpoint: Endpoint) -> tuple[Send, Send]:
     return send, send_async
 
 
-_FACTS: Final = ("model", "previous_response_id", "conversation", "thread")
+_FACTS: Final = ("model", *STATE_FIELDS)
 """What the body of a request says that is not the history."""
 
 

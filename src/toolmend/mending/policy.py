@@ -220,3 +220,16 @@ def _check_template(template: str) -> None:
 
 
 DEFAULT_POLICY: Final = Policy()
+
+
+def checked_policy(policy: Policy | None) -> Policy:
+    """Return a policy, the default one where none is given.
+
+    Raises:
+        PolicyError: it is something else.
+    """
+    if policy is None:
+        return DEFAULT_POLICY
+    if not isinstance(policy, Policy):
+        raise PolicyError(f"policy must be a toolmend.Policy; got {type(policy).__name__}")
+    return policy

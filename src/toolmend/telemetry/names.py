@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -153,7 +153,7 @@ RECORDED_CAUSES: Final = (
     "result_lost",
 )
 TOOL_OUTCOMES: Final = ("ok", "degraded", "failed", "cancelled", "abandoned")
-ERROR_TYPES: Final = (
+ErrorType = Literal[
     "invalid_arguments",
     "invalid_schema",
     "unknown_tool",
@@ -168,8 +168,10 @@ ERROR_TYPES: Final = (
     "breaker_open",
     "cancelled",
     "crashed",
-)
-BREAKER_STATES: Final = ("closed", "open", "half_open", "forced_open", "disabled")
+]
+ERROR_TYPES: Final = get_args(ErrorType)
+BreakerState = Literal["closed", "open", "half_open", "forced_open", "disabled"]
+BREAKER_STATES: Final = get_args(BreakerState)
 BREAKER_REASONS: Final = (
     "failures",
     "rate",
@@ -183,7 +185,8 @@ BREAKER_REASONS: Final = (
     "disabled",
     "reset",
 )
-FALLBACK_KINDS: Final = ("alternative", "default", "human")
+FallbackKind = Literal["alternative", "default", "human"]
+FALLBACK_KINDS: Final = get_args(FallbackKind)
 FAULT_PLACES: Final = (
     "recognise",
     "repair",
