@@ -12,10 +12,11 @@ from toolmend.integrations.provider_hosts import provider_at
 from toolmend.integrations.sdk_requests import Endpoint
 
 MODULE: Final = "anthropic"
-TARGETS: Final = (
+REQUESTS: Final = (
     ("anthropic._base_client", "SyncAPIClient.request"),
     ("anthropic._base_client", "AsyncAPIClient.request"),
 )
+BUILDERS: Final = ()  # No other instrumentation wraps those methods.
 _MESSAGES: Final = Endpoint("messages", "anthropic")
 _TOKENS: Final = Endpoint("messages", "anthropic", is_counted=False)
 ENDPOINTS: Final = {

@@ -13,12 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from toolmend._run import OnRepair
 from toolmend.errors import MissingExtraError, PolicyError
 from toolmend.integrations import anthropic_sdk, openai_sdk
-from toolmend.integrations.sdk_requests import (
-    Instrumentation,
-    SdkCall,
-    checked_instrumentation,
-    send_mended,
-)
+from toolmend.integrations.sdk_hooks import BuildHook, Hook, RequestHook
+from toolmend.integrations.sdk_requests import Instrumentation, checked_instrumentation
 from toolmend.mending.policy import Policy
 from toolmend.settings import Spans, ThreadLabel
 from toolmend.telemetry.faults import guard
@@ -33,31 +29,6 @@ if TYPE_CHECKING:
 
 Sdk = Literal["openai", "anthropic"]
 _SDKS: Final[dict[str, Any]] = {sdk.MODULE: sdk for sdk in (openai_sdk, anthropic_sdk)}
-
-
-class _Hook:
-    """What a method of an SDK goes through while the SDK is instrumented."""
-
-    def __init__(self, sdk: str, target: str) -> None:
-        self._sdk = sdk
-        self._is_async = target.startswith("Async")
-
-    def is_on(self) -> bool:
-        """Tell whether requests go through it."""
-        return self._sdk in _Process.active
-
-    def __call__(
-        self, wrapped: Any, client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        active = _Process.active.get(self._sdk)
-        if active is None:
-            return wrapped(*args, **kwargs)
-        sdk = _SDKS[self._sdk]
-        provider = self._sdk
-        with guard("recognise"):
-            provider = sdk.provider_of(client)
-        call = SdkCall(wrapped, args, kwargs, is_async=self._is_async)
-        return send_mended(call, active, sdk.ENDPOINTS, provider)
 
 
 class _Process:
@@ -134,7 +105,7 @@ def stand_outermost() -> None:
 def _reach(sdks: Collection[str], *, again: bool = False) -> None:
     """Wrap the SDKs that are there, and await the others."""
     for name in sdks:
-        for module in dict.fromkeys(module for module, _ in _SDKS[name].TARGETS):
+        for module in dict.fromkeys(module for module, _ in _targets(name)):
             if module in sys.modules:
                 # Another thread may be in the middle of its import: this waits for it.
                 _patch(name, module, importlib.import_module(module))
@@ -149,12 +120,27 @@ def _reach(sdks: Collection[str], *, again: bool = False) -> None:
 def _patch(name: str, module_name: str, module: ModuleType) -> None:
     # An SDK whose insides are others is left alone; the fault is counted.
     with guard("recognise"), _Process.lock:
-        for target_module, target in _SDKS[name].TARGETS:
+        for (target_module, target), kind in _targets(name).items():
             if target_module == module_name:
-                _wrap(name, module, target)
+                _wrap(module, target, _hook(kind, name, target))
 
 
-def _wrap(name: str, module: ModuleType, target: str) -> None:
+def _targets(name: str) -> dict[tuple[str, str], type[Hook]]:
+    """Return the methods of an SDK that are wrapped, by module and path, and what they go through."""
+    sdk = _SDKS[name]
+    return dict.fromkeys(sdk.REQUESTS, RequestHook) | dict.fromkeys(sdk.BUILDERS, BuildHook)
+
+
+def _hook(kind: type[Hook], name: str, target: str) -> Hook:
+    return kind(
+        _SDKS[name],
+        target,
+        active=lambda: _Process.active.get(name),
+        restore=lambda: _reach((name,)),
+    )
+
+
+def _wrap(module: ModuleType, target: str, hook: Hook) -> None:
     """Put a wrapper around a method, unless the outermost one is ours already.
 
     One that another instrumentation has wrapped meanwhile stays on inside: it is what remains when the other
@@ -165,7 +151,6 @@ def _wrap(name: str, module: ModuleType, target: str) -> None:
     outermost = vars(getattr(module, owner)).get(method)
     if outermost is not None and outermost is _Process.outermost.get(key):
         return
-    hook = _Hook(name, target)
     _Process.outermost[key] = wrapt.wrap_object(
         module, target, wrapt.FunctionWrapper, (hook,), {"enabled": hook.is_on}
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 from urllib.parse import urlsplit
@@ -37,6 +38,11 @@ class Endpoint:
     key: str
     format: str
     is_counted: bool = True
+
+
+def uncounted(endpoint: Endpoint) -> Endpoint:
+    """Return an endpoint whose requests are mended and counted nowhere."""
+    return replace(endpoint, is_counted=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,16 +132,26 @@ _FACTS: Final = ("model", *STATE_FIELDS)
 
 
 class SdkCall(NamedTuple):
-    """One call of a client's ``request(cast_to, options, *, stream, stream_cls)``."""
+    """One call of a client's ``request(cast_to, options, …)`` or ``_build_request(options, …)``.
+
+    Attributes:
+        send: the method.
+        args: its arguments by position.
+        kwargs: its arguments by name.
+        is_async: whether it gives a coroutine.
+        position: of the options among ``args``, where they are not given by name.
+    """
 
     send: Send
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     is_async: bool
+    position: int = 1
 
     def options(self) -> Any:
         """Return the options: path, body and what is merged into it."""
-        return self.kwargs.get("options", self.args[1] if len(self.args) > 1 else None)
+        given = self.args[self.position] if len(self.args) > self.position else None
+        return self.kwargs.get("options", given)
 
     def go(self) -> Any:
         """Send it as it is."""
@@ -145,7 +161,8 @@ class SdkCall(NamedTuple):
         """Send it with other options."""
         if "options" in self.kwargs:
             return self.send(*self.args, **{**self.kwargs, "options": options})
-        return self.send(self.args[0], options, *self.args[2:], **self.kwargs)
+        before, after = self.args[: self.position], self.args[self.position + 1 :]
+        return self.send(*before, options, *after, **self.kwargs)
 
 
 def send_mended(
@@ -216,5 +233,6 @@ def _endpoint(endpoints: Mapping[str, Endpoint], url: object) -> Endpoint | None
     if not isinstance(url, str):
         return None
     path = urlsplit(url).path if "://" in url else url.partition("?")[0]
-    path = "/" + path.strip("/")
+    # As Azure spells it once the model is known.
+    path = re.sub(r"^/deployments/[^/]+", "", "/" + path.strip("/"))
     return endpoints.get(path) or endpoints.get(path.removeprefix("/v1"))

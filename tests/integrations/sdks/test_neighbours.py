@@ -20,15 +20,15 @@ class Neighbour(NamedTuple):
         kind: the class of that.
         client: the client that it instruments.
         goes: whether its spans end when it is uninstrumented.
-        takes_ours: whether it then puts back the very method that it found, so that ours goes along
-            when it stands around it.
+        same_method: whether it wraps the method that we do, and puts it back as it found it: without our
+            wrapper, when that came later.
     """
 
     module: str
     kind: str
     client: str
     goes: bool = True
-    takes_ours: bool = False
+    same_method: bool = False
 
 
 NEIGHBOURS = {
@@ -36,10 +36,13 @@ NEIGHBOURS = {
         "opentelemetry.instrumentation.genai.openai", "OpenAIInstrumentor", "OpenAI"
     ),
     "openinference-openai": Neighbour(
-        "openinference.instrumentation.openai", "OpenAIInstrumentor", "OpenAI", takes_ours=True
+        "openinference.instrumentation.openai", "OpenAIInstrumentor", "OpenAI", same_method=True
     ),
     "openinference-openai-async": Neighbour(
-        "openinference.instrumentation.openai", "OpenAIInstrumentor", "AsyncOpenAI", takes_ours=True
+        "openinference.instrumentation.openai",
+        "OpenAIInstrumentor",
+        "AsyncOpenAI",
+        same_method=True,
     ),
     "openinference-anthropic": Neighbour(
         "openinference.instrumentation.anthropic", "AnthropicInstrumentor", "Anthropic"
@@ -101,9 +104,6 @@ def test_neighbours(name: str, order: str, phases_of: dict[Any, dict[str, Any]])
     assert without["statuses"] == [400, 400]
     for phase, seen in phases.items():
         is_ours_on = phase != "ours-off"
-        if phase == "theirs-off" and neighbour.takes_ours and order == "ours-last":
-            # The one case that is lost, until instrument() is called again.
-            is_ours_on = False
         are_they_on = phase not in ("theirs-off", "ours-again") or not neighbour.goes
         assert seen["statuses"] == ([200, 200] if is_ours_on else [400, 400]), phase
         assert seen["model_calls"] == (2 if is_ours_on else 0), phase
@@ -112,7 +112,7 @@ def test_neighbours(name: str, order: str, phases_of: dict[Any, dict[str, Any]])
         # One span of theirs for each call, whoever stands outside.
         assert len(seen["theirs"]) == (2 if are_they_on else 0), phase
     both = phases["both"]
-    if neighbour.takes_ours and order == "ours-last":
+    if neighbour.same_method and order == "ours-last":
         # Around the same method: what they record is what is sent.
         assert both["theirs_inside"] == [True, True]
         assert both["they_saw_the_repair"] == [True, True]
