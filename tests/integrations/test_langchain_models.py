@@ -9,12 +9,13 @@ from typing import Annotated, Any
 
 import pytest
 from langchain.agents import AgentState, create_agent
-from langchain.agents.middleware import AgentMiddleware
+from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
     HumanMessage,
+    RemoveMessage,
     SystemMessage,
     ToolMessage,
 )
@@ -22,6 +23,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 from pydantic import Field
 
@@ -410,3 +412,110 @@ def test_a_call_that_waits_for_a_human_is_answered_by_the_human(mode, heals, tel
 
     assert [message.content for message in messages] == ["go", "", "yes", "ok"]
     assert telemetry.total("toolmend.tool_calls.dangling", recurrence="first") == 0
+
+
+@pytest.mark.parametrize("heals", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_new_message_instead_of_the_humans_answer_goes_on(mode, heals, telemetry) -> None:
+    if mode == "async" and sys.version_info < (3, 11):
+        pytest.skip("interrupt() inside a coroutine needs Python 3.11")
+
+    @tool
+    def confirm(query: str) -> str:
+        """Ask."""
+        return interrupt(query)
+
+    config: Any = {"configurable": {"thread_id": f"N-{mode}-{heals}"}}
+    # One call is done, its result not yet in the state; the other one waits.
+    asked = asking(("search", {"query": "x"}), ("confirm", {"query": "sure?"}))
+    agent = create_agent(
+        Strict(replies=[asked]),
+        [search, confirm],
+        middleware=[ToolmendMiddleware(heals_state=heals)],
+        checkpointer=InMemorySaver(),
+    )
+    for text in ("go", "forget it", "more"):
+        messages = invoke(mode, agent, {"messages": [HumanMessage(text)]}, config)["messages"]
+
+    assert messages[-1].content == "ok"
+    assert bool(problems(messages, format="langchain")) is not heals
+    dangling = "toolmend.tool_calls.dangling"
+    assert telemetry.total(dangling, recurrence="first") == 2
+    assert telemetry.total(dangling, recurrence="repeat") == (0 if heals else 2)
+
+
+APPROVED: Any = {"type": "approve"}
+REJECTED: Any = {"type": "reject", "message": "no"}
+
+
+@pytest.mark.parametrize("heals", [False, True])
+@pytest.mark.parametrize("is_last", [True, False], ids=["last", "first"])
+@pytest.mark.parametrize(
+    ("decisions", "ran"),
+    [([APPROVED, REJECTED], 1), ([REJECTED, REJECTED], 0), ([APPROVED, APPROVED], 2)],
+    ids=["one", "none", "both"],
+)
+@pytest.mark.parametrize("mode", MODES)
+def test_calls_that_a_human_judges_are_left_to_them(
+    mode, decisions, ran, is_last, heals, telemetry
+) -> None:
+    if mode == "async" and sys.version_info < (3, 11):
+        pytest.skip("interrupt() inside a coroutine needs Python 3.11")
+    middleware = [
+        HumanInTheLoopMiddleware(interrupt_on={"search": True}),
+        ToolmendMiddleware(heals_state=heals),
+    ]
+    config: Any = {"configurable": {"thread_id": f"H-{mode}-{is_last}-{heals}-{ran}"}}
+    agent = create_agent(
+        Strict(replies=[asking(("search", {"query": "x"}), ("search", {"query": "y"}))]),
+        [search],
+        middleware=middleware if is_last else middleware[::-1],
+        checkpointer=InMemorySaver(),
+    )
+    invoke(mode, agent, {"messages": [HumanMessage("go")]}, config)
+    messages = invoke(mode, agent, Command(resume={"decisions": decisions}), config)["messages"]
+
+    assert messages[-1].content == "ok"
+    assert [message.content for message in messages].count("sunny") == ran
+    assert telemetry.total("toolmend.tool_calls.dangling") == 0
+    assert telemetry.total("toolmend.tool_calls.executed") == ran
+
+
+@pytest.mark.parametrize("parent_heals", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+def test_in_a_parent_graph_the_parent_heals(mode, parent_heals, telemetry) -> None:
+    healing: Any = ToolmendMiddleware(heals_state=True)
+    agent = create_agent(Strict(), [search], middleware=[healing])
+    builder = StateGraph(MessagesState).add_node("agent", agent).add_edge(START, "agent")
+    if parent_heals:
+        builder.add_node("heal", healing.after_model).add_edge("agent", "heal")
+    parent = builder.compile(checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": f"P-{mode}-{parent_heals}"}}
+    invoke(mode, parent, {"messages": BROKEN}, config)
+    messages = invoke(mode, parent, {"messages": [HumanMessage("more")]}, config)["messages"]
+
+    # What is mended in the agent alone would come out behind everything else.
+    result = ["ToolMessage"] if parent_heals else []
+    assert [type(message).__name__ for message in messages] == [
+        *("HumanMessage", "AIMessage", *result, "HumanMessage"),
+        *("AIMessage", "HumanMessage", "AIMessage"),
+    ]
+    dangling = "toolmend.tool_calls.dangling"
+    assert telemetry.total(dangling, recurrence="first") == 1
+    assert telemetry.total(dangling, recurrence="repeat") == (0 if parent_heals else 1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_streams_show_what_healing_writes_as_its_node_alone(mode, telemetry) -> None:
+    agent = create_agent(Strict(), [search], middleware=[ToolmendMiddleware(heals_state=True)])
+    given = {"messages": BROKEN}
+    if mode == "sync":
+        pieces = list(agent.stream(given, stream_mode="messages"))
+    else:
+        pieces = asyncio.run(_collected(agent.astream(given, stream_mode="messages")))
+    node = "ToolmendMiddleware.after_model"
+
+    shown = [piece for piece, about in pieces if about["langgraph_node"] != node]
+    assert "".join(piece.content for piece in shown) == "ok"
+    written = [type(piece) for piece, about in pieces if about["langgraph_node"] == node]
+    assert written == [RemoveMessage, ToolMessage]

@@ -72,7 +72,8 @@ class ToolmendMiddleware(_Middleware):
         thread_label: ``"hash"`` keeps ids of conversations out of the telemetry of model and tool calls.
         on_repair: called with each ``Repair`` before the model call.
         heals_state: write the mended history into the graph's state behind each model call, so that its
-            checkpoint is mended once, and not every request anew.
+            checkpoint is mended once, and not every request anew. An agent inside a parent graph leaves
+            its state alone; there, make ``after_model`` a node of the parent, behind the agent.
         withholds_tools: do not offer tools to the model whose breaker lets no call through.
 
     Raises:
@@ -207,6 +208,9 @@ class _Healing:
     def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Return the state mended; what the model has just asked for may still run."""
         with guard("repair"):
+            if _is_in_parent_graph(runtime):
+                # The parent takes over what is new in these messages, and puts it behind its own.
+                return None
             thread = as_id(thread_in(_config_of(runtime) or {}))
             mended = _healed(state["messages"], self._instrumentation.policy, thread)
             if mended is not None:
@@ -237,6 +241,14 @@ def _healed(messages: Sequence[Any], policy: Policy, thread: str | None) -> Sequ
         known = KnownCauses(found.findings, thread, messages, FORMATS[_FORMAT])
         found = repair(messages, _FORMAT, policy, known.by_id())
     return found.messages if found.changed else None
+
+
+def _is_in_parent_graph(runtime: Any) -> bool:
+    """Tell whether a node of another graph runs this one: its namespace is then "node:task|node:task"."""
+    namespace = getattr(getattr(runtime, "execution_info", None), "checkpoint_ns", None)
+    if namespace is None:
+        namespace = ((_config_of(runtime) or {}).get("configurable") or {}).get("checkpoint_ns")
+    return "|" in (namespace or "")
 
 
 def _config_of(runtime: Any) -> Any:
