@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
 import os
 import sys
 import threading
-from collections.abc import Collection
-from functools import partial
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from toolmend._run import OnRepair
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 Sdk = Literal["openai", "anthropic"]
+_MAX_LAYERS: Final = 100
 _SDKS: Final[dict[str, Any]] = {sdk.MODULE: sdk for sdk in (openai_sdk, anthropic_sdk)}
 
 
@@ -40,7 +42,6 @@ class _Process:
     lock = threading.Lock()
     active: dict[str, Instrumentation] = {}  # noqa: RUF012 - the one of this process
     awaited: set[str] = set()  # noqa: RUF012 - the same
-    outermost: dict[str, object] = {}  # noqa: RUF012 - the wrapper of each method that was put on last
 
 
 def _renew_lock() -> None:
@@ -99,30 +100,31 @@ def stand_outermost() -> None:
 
     Then what they record of a request is what is sent.
     """
-    _reach(tuple(_Process.active), again=True)
+    _reach(tuple(_Process.active), outermost=True)
 
 
-def _reach(sdks: Collection[str], *, again: bool = False) -> None:
+def _reach(sdks: Collection[str], *, outermost: bool = False) -> None:
     """Wrap the SDKs that are there, and await the others."""
     for name in sdks:
         for module in dict.fromkeys(module for module, _ in _targets(name)):
             if module in sys.modules:
                 # Another thread may be in the middle of its import: this waits for it.
-                _patch(name, module, importlib.import_module(module))
+                _patch(name, module, importlib.import_module(module), outermost=outermost)
                 continue
             with _Process.lock:
                 is_awaited = module in _Process.awaited
                 _Process.awaited.add(module)
-            if again or not is_awaited:
-                wrapt.register_post_import_hook(partial(_patch, name, module), module)
+            if outermost or not is_awaited:
+                patch = functools.partial(_patch, name, module, outermost=outermost)
+                wrapt.register_post_import_hook(patch, module)
 
 
-def _patch(name: str, module_name: str, module: ModuleType) -> None:
+def _patch(name: str, module_name: str, module: ModuleType, *, outermost: bool) -> None:
     # An SDK whose insides are others is left alone; the fault is counted.
     with guard("recognise"), _Process.lock:
         for (target_module, target), kind in _targets(name).items():
             if target_module == module_name:
-                _wrap(module, target, _hook(kind, name, target))
+                _wrap(module, target, _hook(kind, name, target), outermost=outermost)
 
 
 def _targets(name: str) -> dict[tuple[str, str], type[Hook]]:
@@ -140,17 +142,54 @@ def _hook(kind: type[Hook], name: str, target: str) -> Hook:
     )
 
 
-def _wrap(module: ModuleType, target: str, hook: Hook) -> None:
-    """Put a wrapper around a method, unless the outermost one is ours already.
+def _wrap(module: ModuleType, target: str, hook: Hook, *, outermost: bool) -> None:
+    """Put a wrapper around a method, unless ours is there already.
 
-    One that another instrumentation has wrapped meanwhile stays on inside: it is what remains when the other
-    one goes and takes ours along. Of nested layers the outermost counts.
+    Args:
+        module: where the class is.
+        target: class and method.
+        hook: what calls go through.
+        outermost: whether ours has to stand around all others. One that another instrumentation has wrapped
+            stays on inside; of nested layers the outermost counts.
     """
-    key = f"{module.__name__}.{target}"
-    owner, _, method = target.partition(".")
-    outermost = vars(getattr(module, owner)).get(method)
-    if outermost is not None and outermost is _Process.outermost.get(key):
+    name, _, method = target.partition(".")
+    owner = getattr(module, name)
+    found = vars(owner).get(method)
+    if _is_ours(found) if outermost else any(map(_is_ours, _layers(found))):
         return
-    _Process.outermost[key] = wrapt.wrap_object(
-        module, target, wrapt.FunctionWrapper, (hook,), {"enabled": hook.is_on}
-    )
+    # It may stand there as somebody put it back.
+    if found is None or any(found is vars(base).get(method) for base in owner.__mro__[1:]):
+        found = _inherited(owner, method)
+    setattr(owner, method, wrapt.FunctionWrapper(found, hook, enabled=hook.is_on))
+
+
+def _is_ours(layer: object) -> bool:
+    # Also as whoever reads the attribute of the class gets it, and may put back.
+    return isinstance(getattr(layer, "_self_wrapper", None), Hook)
+
+
+def _layers(function: object) -> Iterator[object]:
+    """Yield a function and all that it wraps, as far as its wrappers tell."""
+    for _ in range(_MAX_LAYERS):
+        if function is None:
+            return
+        yield function
+        function = getattr(function, "__wrapped__", None)
+
+
+def _inherited(owner: Any, method: str) -> Any:
+    """Return a method that calls the inherited one, whatever that is by then: others may replace it."""
+    above = getattr(super(owner, owner), method)
+    if inspect.iscoroutinefunction(above):
+
+        @functools.wraps(above)
+        async def call_async(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return await getattr(super(owner, self), method)(*args, **kwargs)
+
+        return call_async
+
+    @functools.wraps(above)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(super(owner, self), method)(*args, **kwargs)
+
+    return call

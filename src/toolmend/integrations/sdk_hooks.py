@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -13,8 +14,30 @@ from toolmend.telemetry.faults import guard
 if TYPE_CHECKING:
     from toolmend.integrations.sdk_requests import Instrumentation
 
-_is_hooked: Final[ContextVar[bool]] = ContextVar("toolmend_sdk_request_is_hooked", default=False)
-"""Whether the request under way has come through the hook of its method."""
+
+class _Sending:
+    """One request that has come through the hook of its method, until it is answered.
+
+    Told from the mark alone it could not be: tasks begun meanwhile inherit that, and outlive the request.
+    """
+
+    __slots__ = ("_before", "is_over", "sdk")
+
+    def __init__(self, sdk: object) -> None:
+        self.sdk = sdk
+        self.is_over = False
+
+    def __enter__(self) -> None:
+        self._before = _sending.set(self)
+
+    def __exit__(self, *_: object) -> None:
+        self.is_over = True
+        # A coroutine may be closed from another context than it ran in; there is no mark to take off there.
+        with suppress(ValueError):
+            _sending.reset(self._before)
+
+
+_sending: Final[ContextVar[_Sending | None]] = ContextVar("toolmend_sdk_sending", default=None)
 
 
 class Hook:
@@ -66,46 +89,43 @@ class RequestHook(Hook):
         active = self._active()
         if active is None:
             return wrapped(*args, **kwargs)
-        send = partial(_send_hooked_async if self._is_async else _send_hooked, wrapped)
+        send = partial(self._send_async if self._is_async else self._send, wrapped)
         call = SdkCall(send, args, kwargs, is_async=self._is_async)
         return send_mended(call, active, self._sdk.ENDPOINTS, self._provider(client))
 
+    def _send(self, send: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        with _Sending(self._sdk):
+            return send(*args, **kwargs)
 
-def _send_hooked(send: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    token = _is_hooked.set(True)
-    try:
-        return send(*args, **kwargs)
-    finally:
-        _is_hooked.reset(token)
-
-
-async def _send_hooked_async(send: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    token = _is_hooked.set(True)
-    try:
-        return await send(*args, **kwargs)
-    finally:
-        _is_hooked.reset(token)
+    async def _send_async(self, send: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        with _Sending(self._sdk):
+            return await send(*args, **kwargs)
 
 
 class BuildHook(Hook):
     """What building an HTTP request goes through: once per attempt. It steps in where a ``RequestHook`` is lost.
 
     Another instrumentation that goes may put back the request method as it found it, without our wrapper.
-    The first call after that is mended and counted here, its span over before it is sent, and the wrapper
-    is put back for those that follow.
+    The first call after that is mended and counted here, its span over before it is sent and its rejection
+    not noticed, and the wrapper is put back for those that follow.
     """
+
+    def __init__(self, sdk: Any, target: str, **options: Any) -> None:
+        super().__init__(sdk, target, **options)
+        # Counted at the first attempt.
+        self._retried = {path: uncounted(endpoint) for path, endpoint in sdk.ENDPOINTS.items()}
 
     def __call__(
         self, wrapped: Any, client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Build the request, its history mended unless it is already."""
         active = self._active()
-        if active is None or _is_hooked.get():
+        sending = _sending.get()
+        is_mended = sending is not None and sending.sdk is self._sdk and not sending.is_over
+        if active is None or is_mended:
             return wrapped(*args, **kwargs)
         with guard("recognise"):
             self._restore()
-        endpoints = self._sdk.ENDPOINTS
-        if kwargs.get("retries_taken"):  # counted at the first attempt
-            endpoints = {path: uncounted(endpoint) for path, endpoint in endpoints.items()}
+        endpoints = self._retried if kwargs.get("retries_taken") else self._sdk.ENDPOINTS
         call = SdkCall(wrapped, args, kwargs, is_async=False, position=0)
         return send_mended(call, active, endpoints, self._provider(client))

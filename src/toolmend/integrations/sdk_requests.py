@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -229,10 +228,12 @@ def _holds(body: object, key: str) -> bool:
 
 
 def _endpoint(endpoints: Mapping[str, Endpoint], url: object) -> Endpoint | None:
-    """Return what a path stands for, in every spelling that the SDK takes: also whole, with its host."""
+    """Return what a path stands for, in every spelling that the SDK takes: also whole, or below a gateway's path."""
     if not isinstance(url, str):
         return None
     path = urlsplit(url).path if "://" in url else url.partition("?")[0]
-    # As Azure spells it once the model is known.
-    path = re.sub(r"^/deployments/[^/]+", "", "/" + path.strip("/"))
-    return endpoints.get(path) or endpoints.get(path.removeprefix("/v1"))
+    path = "/" + path.strip("/")
+    found = endpoints.get(path)
+    if found is not None:
+        return found
+    return next((endpoint for end, endpoint in endpoints.items() if path.endswith(end)), None)

@@ -284,6 +284,8 @@ def test_an_input_without_calls(
         "/chat/completions/",
         "/chat/completions?x=1",
         "https://api.openai.com/v1/chat/completions",
+        "./chat/completions",
+        "https://gateway.example/openai/v1/chat/completions",
     ],
 )
 @pytest.mark.parametrize("name", OPENAI)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import inspect
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -350,85 +349,6 @@ async def test_retries_send_the_mended_history_and_count_once(
     assert telemetry.total("toolmend.tool_calls.dangling") == 1
     assert len(telemetry.spans) == 1
     assert len(told) == 1
-
-
-# -- the request method put back, as by an instrumentation that goes -------------------------------
-
-ON_PLATFORMS = ("AzureOpenAI", "AsyncAzureOpenAI", "BedrockOpenAI")
-
-
-def put_back_bare_method(name: str) -> Any:
-    owner = openai.AsyncOpenAI if name.startswith("Async") else openai.OpenAI
-    owner.request = inspect.unwrap(vars(owner)["request"])
-    return owner
-
-
-@pytest.mark.parametrize("name", [*OPENAI, *ON_PLATFORMS])
-async def test_a_method_put_back_by_others_is_stood_in_for_and_wrapped_again(
-    name: str, wire: Wire, instrument: Callable[..., None], telemetry: Captured
-) -> None:
-    told: list[Any] = []
-    instrument(on_repair=told.append)
-    client = make_client(name, wire, max_retries=2)
-    put_back_bare_method(name)
-    wire.failures = [500, 503]
-    await ask(client)
-    assert wire.statuses == [500, 503, 200]
-    assert len(set(wire.contents)) == 1
-    assert wire.history() == toolmend.repair(broken("openai-chat")).messages
-    assert len(told) == 1
-    wire.failures = [500]
-    with pytest.raises(openai.InternalServerError):
-        await ask(client.with_options(max_retries=0))
-    assert len(told) == 2
-    assert telemetry.total("toolmend.model_calls", outcome="repaired") == 2
-    assert telemetry.total("toolmend.model_calls") == 2
-    assert telemetry.total("toolmend.tool_calls.dangling") == 2
-    # The first one was over before its request was sent, the second one saw it fail.
-    first, second = telemetry.spans
-    assert "error.type" not in first.attributes
-    assert second.attributes["error.type"] == "InternalServerError"
-    assert first.attributes["gen_ai.provider.name"] == second.attributes["gen_ai.provider.name"]
-
-
-@pytest.mark.parametrize("name", OPENAI)
-async def test_a_method_put_back_by_others_stays_where_nothing_is_instrumented(
-    name: str, wire: Wire, instrument: Callable[..., None], telemetry: Captured
-) -> None:
-    instrument()
-    client = make_client(name, wire)
-    owner = put_back_bare_method(name)
-    toolmend.uninstrument()
-    with pytest.raises(REFUSED):
-        await ask(client)
-    assert wire.history() == broken("openai-chat")
-    assert telemetry.total("toolmend.model_calls") == 0
-    assert inspect.isfunction(owner.request)
-
-
-@pytest.mark.parametrize("name", OPENAI)
-async def test_under_a_method_put_back_by_others_raise_sends_nothing(
-    name: str, wire: Wire, instrument: Callable[..., None]
-) -> None:
-    instrument(policy=toolmend.Policy(mode="raise"))
-    client = make_client(name, wire)
-    put_back_bare_method(name)
-    with pytest.raises(toolmend.BrokenHistoryError):
-        await ask(client)
-    assert wire.sent == []
-
-
-@pytest.mark.parametrize("name", OPENAI)
-async def test_a_clean_history_under_a_method_put_back_by_others_is_sent_byte_by_byte(
-    name: str, wire: Wire, instrument: Callable[..., None], telemetry: Captured
-) -> None:
-    client = make_client(name, wire)
-    await ask(client, clean("openai-chat"))
-    instrument()
-    put_back_bare_method(name)
-    await ask(client, clean("openai-chat"))
-    assert len(set(wire.contents)) == 1
-    assert telemetry.total("toolmend.model_calls", outcome="clean") == 1
 
 
 @pytest.mark.parametrize("name", CLIENTS)
