@@ -23,9 +23,11 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.func import entrypoint
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph.message import add_messages
 from langgraph.types import Command, interrupt
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 import toolmend
 from tests.integrations.langchain_agent import MODES, asking, invoke
@@ -162,6 +164,13 @@ def test_a_clean_history_goes_through_as_it_is(telemetry) -> None:
     assert telemetry.total("toolmend.model_calls", outcome="clean") == 1
 
 
+def test_pairs_may_be_lists(telemetry) -> None:
+    model = Strict()
+    given: list[Any] = [["user", "q"], asking(("search", {"query": "x"})), ["user", "n"]]
+    assert MendedModel(model).invoke(given).content == "ok"
+    assert isinstance(model.seen[0][2], ToolMessage)
+
+
 def test_what_is_no_history_goes_through() -> None:
     assert MendedModel(Strict()).invoke("hello").content == "ok"
 
@@ -278,6 +287,11 @@ def test_options_that_cannot_work_are_refused(kind, options) -> None:
         kind(**options)
 
 
+def test_healing_is_one_of_three() -> None:
+    with pytest.raises(toolmend.PolicyError, match='heals_state is True, False or "nested"'):
+        ToolmendMiddleware(heals_state="parent")  # type: ignore[arg-type]
+
+
 DELTA = [ToolMessage("42 degrees", tool_call_id="c1"), HumanMessage("thanks")]
 CONTINUING: dict[str, Any] = {"previous_response_id": "resp_1"}
 
@@ -343,15 +357,32 @@ class Mine(ToolmendMiddleware):
     """Somebody's own."""
 
 
+class Always(ToolmendMiddleware):
+    """Another one, that decides by itself."""
+
+    def __init__(self) -> None:
+        super().__init__(heals_state=True)
+
+
+class Noting(ToolmendMiddleware):
+    """One with a hook of its own."""
+
+    def after_model(self, state: Any, runtime: Any) -> Any:
+        self.saw = len(state["messages"])
+        return super().after_model(state, runtime)
+
+
 @pytest.mark.parametrize(
     "middleware",
     [
         lambda: Mine(heals_state=True),
+        Always,
+        lambda: Noting(heals_state=True),
         lambda: ToolmendMiddleware(
             heals_state=True, policy=toolmend.Policy(mode=lambda _: "repair")
         ),
     ],
-    ids=["subclass", "mode-by-thread"],
+    ids=["subclass", "by-itself", "own-hook", "mode-by-thread"],
 )
 def test_healing_also_holds_for(middleware: Any) -> None:
     made = middleware()
@@ -360,6 +391,7 @@ def test_healing_also_holds_for(middleware: Any) -> None:
     messages = agent.invoke({"messages": BROKEN})["messages"]
 
     assert isinstance(messages[2], ToolMessage)
+    assert getattr(made, "saw", 4) == 4
 
 
 def test_the_state_keeps_the_text_that_was_sent() -> None:
@@ -481,16 +513,23 @@ def test_calls_that_a_human_judges_are_left_to_them(
     assert telemetry.total("toolmend.tool_calls.executed") == ran
 
 
+class PydanticState(BaseModel):
+    messages: Annotated[list[Any], add_messages]
+
+
+@pytest.mark.parametrize("state", [MessagesState, PydanticState])
 @pytest.mark.parametrize("parent_heals", [False, True])
 @pytest.mark.parametrize("mode", MODES)
-def test_in_a_parent_graph_the_parent_heals(mode, parent_heals, telemetry) -> None:
+def test_of_messages_shared_with_a_parent_graph_the_parent_heals(
+    mode, parent_heals, state, telemetry
+) -> None:
     healing: Any = ToolmendMiddleware(heals_state=True)
     agent = create_agent(Strict(), [search], middleware=[healing])
-    builder = StateGraph(MessagesState).add_node("agent", agent).add_edge(START, "agent")
+    builder = StateGraph(state).add_node("agent", agent).add_edge(START, "agent")
     if parent_heals:
         builder.add_node("heal", healing.after_model).add_edge("agent", "heal")
     parent = builder.compile(checkpointer=InMemorySaver())
-    config: Any = {"configurable": {"thread_id": f"P-{mode}-{parent_heals}"}}
+    config: Any = {"configurable": {"thread_id": f"P-{mode}-{parent_heals}-{state.__name__}"}}
     invoke(mode, parent, {"messages": BROKEN}, config)
     messages = invoke(mode, parent, {"messages": [HumanMessage("more")]}, config)["messages"]
 
@@ -503,6 +542,25 @@ def test_in_a_parent_graph_the_parent_heals(mode, parent_heals, telemetry) -> No
     dangling = "toolmend.tool_calls.dangling"
     assert telemetry.total(dangling, recurrence="first") == 1
     assert telemetry.total(dangling, recurrence="repeat") == (0 if parent_heals else 1)
+    assert telemetry.total("toolmend.faults") == 0
+
+
+@pytest.mark.parametrize("heals", [True, "nested"])
+def test_of_messages_of_its_own_a_nested_agent_heals_where_it_is_told(heals, telemetry) -> None:
+    agent = create_agent(Strict(), [search], middleware=[ToolmendMiddleware(heals_state=heals)])
+
+    @entrypoint(checkpointer=InMemorySaver())
+    def chat(messages: list[Any], *, previous: list[Any] | None = None) -> Any:
+        found = agent.invoke({"messages": [*(previous or []), *messages]})["messages"]
+        return entrypoint.final(value=found, save=found)
+
+    config: Any = {"configurable": {"thread_id": f"E-{heals}"}}
+    chat.invoke(BROKEN, config)
+    messages = chat.invoke([HumanMessage("more")], config)
+
+    assert bool(problems(messages, format="langchain")) is (heals != "nested")
+    repeats = telemetry.total("toolmend.tool_calls.dangling", recurrence="repeat")
+    assert repeats == (0 if heals == "nested" else 1)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -86,7 +86,7 @@ def is_legal(messages: Sequence[object], policy: Policy) -> bool:  # noqa: ARG00
 
 
 def read(messages: Sequence[object]) -> Transcript:
-    """Read a history into the normal form; dicts and (role, text) pairs may stand between objects.
+    """Read a history into the normal form; dicts and pairs of role and text may stand between objects.
 
     Raises:
         MalformedHistoryError: an item that is no message.
@@ -97,7 +97,7 @@ def read(messages: Sequence[object]) -> Transcript:
             transcript.messages.append(_read_dict(transcript, index, message))
         elif isinstance(message, str):
             transcript.messages.append(Message("user", ()))
-        elif isinstance(message, tuple) and message and isinstance(message[0], str):
+        elif isinstance(message, tuple | list) and message and isinstance(message[0], str):
             transcript.messages.append(Message(_ROLES.get(message[0], "unknown"), ()))
         elif is_message(message):
             transcript.messages.append(_read_object(transcript, message))

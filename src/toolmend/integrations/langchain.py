@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 try:
     from langchain.agents.middleware import AgentMiddleware
@@ -18,6 +19,7 @@ except ImportError as error:
 from toolmend._arguments import thread_in
 from toolmend._known_causes import KnownCauses
 from toolmend._threads import as_id
+from toolmend.errors import PolicyError
 from toolmend.formats import FORMATS
 from toolmend.integrations.langchain_models import MendedModel, send_mended, unbound
 from toolmend.integrations.langchain_tools import ToolGuards
@@ -27,17 +29,15 @@ from toolmend.settings import settings
 from toolmend.telemetry.faults import guard
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from langchain.agents.middleware import ModelRequest, ModelResponse, ToolCallRequest
     from langchain_core.messages import ToolMessage
     from langgraph.types import Command
-    from typing_extensions import Self
 
     from toolmend._run import OnRepair
     from toolmend.execution.breaker import CircuitBreaker
     from toolmend.execution.options import ToolSettings
-    from toolmend.integrations.sdk_requests import Instrumentation
     from toolmend.mending.policy import Policy
     from toolmend.settings import Spans, ThreadLabel
 
@@ -48,6 +48,7 @@ else:
 
 __all__ = ["MendedModel", "ToolmendMiddleware"]
 
+HealsState = Literal[True, False, "nested"]
 _FORMAT: Final = "langchain"
 
 
@@ -72,20 +73,13 @@ class ToolmendMiddleware(_Middleware):
         thread_label: ``"hash"`` keeps ids of conversations out of the telemetry of model and tool calls.
         on_repair: called with each ``Repair`` before the model call.
         heals_state: write the mended history into the graph's state behind each model call, so that its
-            checkpoint is mended once, and not every request anew. An agent inside a parent graph leaves
-            its state alone; there, make ``after_model`` a node of the parent, behind the agent.
+            checkpoint is mended once, and not every request anew. Inside another graph, which may share
+            its messages, an agent does so under ``"nested"`` alone.
         withholds_tools: do not offer tools to the model whose breaker lets no call through.
 
     Raises:
         PolicyError: an option that cannot work.
     """
-
-    def __new__(cls, *_: object, heals_state: bool = False, **__: object) -> Self:
-        """Return one that takes part behind the model only where it has something to do there."""
-        # Of its own, since LangChain makes a node of every hook that a class has.
-        kind: Any = type(cls.__name__, (_Healing, cls), {}) if heals_state else cls
-        made: Self = super().__new__(kind)
-        return made
 
     def __init__(
         self,
@@ -96,7 +90,7 @@ class ToolmendMiddleware(_Middleware):
         spans: Spans | None = None,
         thread_label: ThreadLabel | None = None,
         on_repair: OnRepair | None = None,
-        heals_state: bool = False,  # noqa: ARG002 - decides the class, above
+        heals_state: HealsState = False,
         withholds_tools: bool = False,
     ) -> None:
         super().__init__()
@@ -106,6 +100,12 @@ class ToolmendMiddleware(_Middleware):
             policy=policy, spans=spans, thread_label=thread_label, on_repair=on_repair
         )
         self._withholds_tools = withholds_tools
+        if heals_state not in get_args(HealsState):
+            raise PolicyError(f'heals_state is True, False or "nested"; got {heals_state!r}')
+        self._heals_nested = heals_state == "nested"
+        if heals_state:
+            # Of a class of its own, since LangChain makes a node of every hook that a class has.
+            self.__class__ = _healing(type(self))
 
     @property
     def name(self) -> str:
@@ -200,19 +200,18 @@ class ToolmendMiddleware(_Middleware):
         return request if len(kept) == len(names) else request.override(tools=kept)
 
 
-class _Healing:
-    """The hook that mends the state, too."""
-
-    _instrumentation: Instrumentation
+class _Healing(ToolmendMiddleware):
+    """The one that takes part behind the model, too, where it mends the state."""
 
     def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Return the state mended; what the model has just asked for may still run."""
         with guard("repair"):
-            if _is_in_parent_graph(runtime):
-                # The parent takes over what is new in these messages, and puts it behind its own.
+            if not self._heals_nested and _is_nested(runtime):
+                # Of messages that the other graph shares, it would put new ones behind all of its own.
                 return None
+            messages = state["messages"] if isinstance(state, Mapping) else state.messages
             thread = as_id(thread_in(_config_of(runtime) or {}))
-            mended = _healed(state["messages"], self._instrumentation.policy, thread)
+            mended = _healed(messages, self._instrumentation.policy, thread)
             if mended is not None:
                 return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *mended]}
         return None
@@ -220,6 +219,13 @@ class _Healing:
     async def aafter_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Return the state mended, likewise."""
         return self.after_model(state, runtime)
+
+
+def _healing(kind: type[ToolmendMiddleware]) -> Any:
+    """Return the class of a middleware that heals; hooks of a subclass stand before ours."""
+    if kind is ToolmendMiddleware:
+        return _Healing
+    return type(kind.__name__, (kind, _Healing), {"__module__": kind.__module__})
 
 
 def _healed(messages: Sequence[Any], policy: Policy, thread: str | None) -> Sequence[object] | None:
@@ -243,7 +249,7 @@ def _healed(messages: Sequence[Any], policy: Policy, thread: str | None) -> Sequ
     return found.messages if found.changed else None
 
 
-def _is_in_parent_graph(runtime: Any) -> bool:
+def _is_nested(runtime: Any) -> bool:
     """Tell whether a node of another graph runs this one: its namespace is then "node:task|node:task"."""
     namespace = getattr(getattr(runtime, "execution_info", None), "checkpoint_ns", None)
     if namespace is None:
