@@ -1,8 +1,9 @@
 # Two commands do everything on a machine with Python and make: `make demo` and `make test`.
 PYTHON ?= python3
 VENV ?= .venv
-# One worker per core; the tests of one file stay together, since they share what is slow to start.
-PARALLEL ?= --numprocesses=auto --dist=loadfile
+# One worker per core; the tests of one file stay together, since they share what is slow to start. In the order of names:
+# files of many tests first would leave the slowest ones for the end.
+PARALLEL ?= --numprocesses=auto --dist=loadfile --no-loadscope-reorder
 PROMETHEUS ?= http://127.0.0.1:9090
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.made
@@ -24,8 +25,10 @@ test: $(STAMP) ## set up, then run every test whose programs are found
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report
 
-test-quick: $(STAMP) ## what can differ between Python versions: no services, no gateway, no documents, no demo processes
-	$(BIN)/python -m pytest $(PARALLEL) --ignore=tests/services --ignore=tests/gateway --ignore=tests/docs --ignore=tests/dashboards --ignore=tests/unit/test_cli_demo.py
+test-quick: $(STAMP) ## what can differ between Python versions: no services, no documents, no judges, no demo, no malformed input
+	$(BIN)/python -m pytest $(PARALLEL) tests/execution tests/formats tests/integrations tests/providers tests/telemetry tests/unit \
+		tests/property/test_repair_properties.py --ignore=tests/unit/test_cli_demo.py --ignore=tests/unit/test_demo_play.py \
+		--ignore=tests/unit/test_cli_check.py --ignore=tests/unit/test_core_malformed.py --ignore=tests/unit/test_formats_malformed.py
 
 test-environments: $(STAMP) ## the integrations with other versions of the SDKs and beside other instrumentations
 	PYTHON=$(PYTHON) .ci/build-environments

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,7 @@ from tests.gateway.environment import find_litellm
 from tests.services.collector import find_collector
 from tests.services.prometheus import find_prometheus, find_promtool
 
+_MANY = Path(__file__).parent / "property"
 # A test marked @pytest.mark.service("otelcol") needs that program.
 FINDERS = {
     "checkers": (find_checkers, ".ci/fetch-checkers brings them"),
@@ -28,6 +32,12 @@ def pytest_configure():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_finish():
+    # What is there before the first test stays: no garbage collection has to look through ten thousand tests.
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     for marker in item.iter_markers("service"):
@@ -38,3 +48,21 @@ def pytest_runtest_setup(item):
                 if os.environ.get("TOOLMEND_REQUIRE_SERVICES") == "1":
                     pytest.fail(message, pytrace=False)
                 pytest.skip(message)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    # Lines that only luck reaches are not covered by a test, and measuring doubles the time of many examples.
+    module = sys.modules.get("coverage")  # some environments have none
+    coverage = module.Coverage.current() if module else None
+    if coverage is None or not (_MANY in item.path.parents or _is_random(item)):
+        return (yield)
+    coverage.stop()
+    try:
+        return (yield)
+    finally:
+        coverage.start()
+
+
+def _is_random(item):
+    return getattr(getattr(item, "function", None), "is_hypothesis_test", False)

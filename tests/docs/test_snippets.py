@@ -15,6 +15,8 @@ import pytest
 from toolmend.testing import StrictProvider
 
 ROOT = Path(__file__).parents[2]
+FOREIGN = ("OTEL_", "COVERAGE_")
+"""Variables of the tests' own surroundings, by how they begin."""
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -46,7 +48,7 @@ def test_python_snippet_runs_as_it_stands(snippet: Snippet, tmp_path: Path) -> N
     script.write_text(snippet.text, "utf-8")
     with StrictProvider() as provider:
         environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("OTEL_")},
+            **{name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)},
             "OPENAI_BASE_URL": provider.openai_base_url,
             "OPENAI_API_KEY": "test",
             "ANTHROPIC_BASE_URL": provider.anthropic_base_url,

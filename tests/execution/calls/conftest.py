@@ -26,7 +26,6 @@ def nothing_left(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     gc.freeze()  # so that only what the test made is looked through
     yield
     gc.collect()
-    gc.unfreeze()
     complaints = [
         record.getMessage()
         for record in caplog.get_records("call")

@@ -129,9 +129,9 @@ class Exported:
         self.logs = io.StringIO()
 
     def text(self) -> str:
-        spans = "".join(span.to_json() for span in self.spans.get_finished_spans())
+        spans = "".join(span.to_json(indent=None) for span in self.spans.get_finished_spans())
         metrics = self.reader.get_metrics_data()
-        return spans + (metrics.to_json() if metrics else "") + self.logs.getvalue()
+        return spans + (metrics.to_json(indent=None) if metrics else "") + self.logs.getvalue()
 
 
 @pytest.fixture(params=["structlog", "stdlib"])
