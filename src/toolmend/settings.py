@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final, Literal, get_args
@@ -17,7 +18,8 @@ _MODES: Final = ("repair", "observe", "raise")
 _DEFAULT_THREAD_LIMIT: Final = 200
 _HIGHEST_THREAD_LIMIT: Final = 900
 _LONGEST: Final = 4
-_TRUE: Final = frozenset(("1", "true", "yes", "on"))
+_TRUE: Final = ("1", "true", "yes", "on")
+_FALSE: Final = ("0", "false", "no", "off")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,11 @@ class Settings:
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
-    """Read the settings; a value that cannot be used is named in a log warning and left out."""
+    """Read the settings; a value that cannot be used is named and left out.
+
+    In a log warning, or on standard error where nobody has configured logging: an operator who mistypes
+    ``observe`` must not learn of it from mended histories.
+    """
     limit = _value(environment, "TOOLMEND_THREAD_LIMIT", "")
     if limit and not (
         limit.isdecimal() and len(limit) <= _LONGEST and int(limit) <= _HIGHEST_THREAD_LIMIT
@@ -52,9 +58,10 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     mode = _choice(environment, "TOOLMEND_MODE", _MODES)
     spans = _choice(environment, "TOOLMEND_SPANS", get_args(Spans))
     label = _choice(environment, "TOOLMEND_THREAD_LABEL", get_args(ThreadLabel))
+    disabled = _choice(environment, "TOOLMEND_DISABLED", (*_TRUE, *_FALSE))
     return Settings(
         mode=mode,  # type: ignore[arg-type]  # one of the choices
-        disabled=_value(environment, "TOOLMEND_DISABLED", "").lower() in _TRUE,
+        disabled=disabled in _TRUE,
         spans=spans or "always",  # type: ignore[arg-type]  # one of the choices
         thread_limit=int(limit) if limit else _DEFAULT_THREAD_LIMIT,
         thread_label=label or "raw",  # type: ignore[arg-type]  # one of the choices
@@ -92,6 +99,16 @@ def _choice(environment: Mapping[str, str], name: str, choices: tuple[str, ...])
 
 
 def _complain(name: str, value: str, wanted: str) -> None:
-    logging.getLogger("toolmend").warning(
-        "%s=%r is ignored; set it to %s or remove it", name, value, wanted
-    )
+    told = f"{name}={value!r} is ignored; set it to {wanted} or remove it"
+    logger = logging.getLogger("toolmend")
+    logger.warning(told)
+    if not _is_heard(logger) and sys.stderr is not None:
+        sys.stderr.write(f"toolmend: {told}\n")
+
+
+def _is_heard(logger: logging.Logger | None) -> bool:
+    while logger is not None:
+        if not all(isinstance(handler, logging.NullHandler) for handler in logger.handlers):
+            return True
+        logger = logger.parent if logger.propagate else None
+    return False

@@ -525,6 +525,23 @@ def test_a_faulty_setting_is_said_on_the_logger_of_the_library(
     assert "TOOLMEND_SPANS='sometimes' is ignored" in caplog.text
 
 
+@pytest.mark.parametrize("configures", ["", "logging.basicConfig(); "])
+@pytest.mark.parametrize("name", ["TOOLMEND_MODE", "TOOLMEND_DISABLED"])
+def test_a_setting_that_cannot_be_used_is_named_to_whoever_started_the_program(
+    name: str, configures: str
+) -> None:
+    code = f"import logging; {configures}import toolmend; from toolmend.settings import settings; settings()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, name: "obsrve"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stderr.count(f"{name}='obsrve' is ignored") == 1
+
+
 FORKED = """
 import os, sys, toolmend
 from opentelemetry import metrics
