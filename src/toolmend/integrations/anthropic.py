@@ -9,19 +9,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from toolmend._run import outermost_run
+from toolmend._threads import as_id, current_thread
 from toolmend.integrations.anthropic_sdk import ENDPOINTS
 from toolmend.integrations.sdk_requests import (
     Endpoint,
     Instrumentation,
     SdkCall,
     checked_instrumentation,
+    find_endpoint,
     send_mended,
 )
+from toolmend.settings import settings
+from toolmend.telemetry.baggage import thread_from_baggage
 from toolmend.telemetry.faults import guard
 from toolmend.telemetry.label_sets import as_label
 from toolmend.telemetry.model_call_facts import ModelCallFacts
 from toolmend.telemetry.model_calls import count_rejection
 from toolmend.telemetry.rejections import is_history_rejection
+from toolmend.telemetry.thread_labels import thread_label
 
 try:
     from anthropic import APIRequest, Middleware
@@ -38,6 +44,7 @@ if TYPE_CHECKING:
     from toolmend.settings import Spans, ThreadLabel
 
 _BAD_REQUEST: Final = 400
+_TOLD: Final = "toolmend.rejection"
 _RETRIED: Final = {
     path: Endpoint(endpoint.key, endpoint.format, is_counted=False)
     for path, endpoint in ENDPOINTS.items()
@@ -88,10 +95,14 @@ class ToolmendMiddleware(Middleware):
 
         def send(_: object, options: Any) -> Any:
             response = call_next(_with_options(request, options))
-            if response.status_code == _BAD_REQUEST:
+            if not _is_refusal(response):
+                return response
+            try:
                 response.http_response.read()
-                raise _refused(request, options, response)
-            return response
+                text = response.http_response.text
+            except Exception:  # noqa: BLE001 - closed by another middleware, and the SDK's business
+                return response
+            raise self._refused(request, options, response, text)
 
         try:
             return self._send(send, request, is_async=False)
@@ -105,10 +116,14 @@ class ToolmendMiddleware(Middleware):
 
         async def send(_: object, options: Any) -> Any:
             response = await call_next(_with_options(request, options))
-            if response.status_code == _BAD_REQUEST:
+            if not _is_refusal(response):
+                return response
+            try:
                 await response.http_response.aread()
-                raise _refused(request, options, response)
-            return response
+                text = response.http_response.text
+            except Exception:  # noqa: BLE001 - closed by another middleware, and the SDK's business
+                return response
+            raise self._refused(request, options, response, text)
 
         try:
             return await self._send(send, request, is_async=True)
@@ -120,21 +135,41 @@ class ToolmendMiddleware(Middleware):
         call = SdkCall(send, (request.cast_to, request.options), {}, is_async=is_async)
         return send_mended(call, self._instrumentation, endpoints, "anthropic")
 
-
-def _refused(request: APIRequest, options: Any, response: Any) -> _RefusedError:
-    """Return the refusal; of a request sent again it is told here, since nobody counts that one."""
-    error = _RefusedError(response, response.http_response.text)
-    if request.retries_taken and is_history_rejection(error):
+    def _refused(
+        self, request: APIRequest, options: Any, response: Any, text: str
+    ) -> _RefusedError:
+        """Return the refusal; of a request sent again it is told here, since nobody counts that one."""
+        error = _RefusedError(response, text)
         with guard("telemetry"):
-            body = options.json_data
-            facts = ModelCallFacts(
-                model=as_label(body.get("model") if isinstance(body, dict) else None),
-                provider="anthropic",
-                format="anthropic",
-                outcome="clean" if options is request.options else "repaired",
-            )
-            count_rejection(facts)
-    return error
+            if self._tells(request, response) and is_history_rejection(error):
+                body = options.json_data
+                thread = as_id(current_thread() or thread_from_baggage())
+                label = self._instrumentation.thread_label
+                facts = ModelCallFacts(
+                    model=as_label(body.get("model") if isinstance(body, dict) else None),
+                    provider="anthropic",
+                    format="anthropic",
+                    thread=None if thread is None else thread_label(thread, label),
+                    outcome="clean" if options is request.options else "repaired",
+                )
+                count_rejection(facts)
+        return error
+
+    def _tells(self, request: APIRequest, response: Any) -> bool:
+        if not request.retries_taken or settings().disabled or outermost_run() is not None:
+            return False
+        endpoint = find_endpoint(ENDPOINTS, request.options.url)
+        if endpoint is None or not endpoint.is_counted:
+            return False
+        # Another one like this may stand further inside.
+        seen = response.http_response.extensions
+        return seen.setdefault(_TOLD, self) is self
+
+
+def _is_refusal(response: Any) -> bool:
+    """Tell whether a request was refused; a middleware may have answered it with something else altogether."""
+    status = getattr(response, "status_code", None)
+    return status == _BAD_REQUEST and hasattr(response, "http_response")
 
 
 def _with_options(request: APIRequest, options: Any) -> APIRequest:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
-from urllib.parse import urlsplit
 
 from toolmend._model_call import decorate
 from toolmend._prepared import Options
@@ -191,7 +190,7 @@ def _prepared(
     provider: str,
 ) -> Callable[[], Any] | None:
     options = call.options()
-    endpoint = _endpoint(endpoints, getattr(options, "url", None))
+    endpoint = find_endpoint(endpoints, getattr(options, "url", None))
     if endpoint is None:
         return None
     # What is given as extra_body is merged in later, and wins.
@@ -227,12 +226,11 @@ def _holds(body: object, key: str) -> bool:
     return isinstance(body, Mapping) and body.get(key) is not None
 
 
-def _endpoint(endpoints: Mapping[str, Endpoint], url: object) -> Endpoint | None:
+def find_endpoint(endpoints: Mapping[str, Endpoint], url: object) -> Endpoint | None:
     """Return what a path stands for, in every spelling that the SDK takes: also whole, or below a gateway's path."""
     if not isinstance(url, str):
         return None
-    path = urlsplit(url).path if "://" in url else url.partition("?")[0]
-    path = "/" + path.strip("/")
+    path = "/" + url.partition("?")[0].strip("/")
     found = endpoints.get(path)
     if found is not None:
         return found

@@ -62,16 +62,13 @@ async def test_a_clean_history_goes_out_byte_for_byte(name: str, door: Door, wir
 
 
 @pytest.mark.parametrize("prefix", ["", "Async"], ids=["sync", "async"])
-@pytest.mark.parametrize(
-    ("kind", "provider"),
-    [("AnthropicVertex", "gcp.vertex_ai"), ("AnthropicFoundry", "anthropic")],
-)
-async def test_platforms(
-    kind: str, provider: str, prefix: str, wire: Wire, telemetry: Captured
-) -> None:
+@pytest.mark.parametrize("kind", ["AnthropicVertex", "AnthropicFoundry"])
+async def test_platforms(kind: str, prefix: str, wire: Wire, telemetry: Captured) -> None:
     await ask(client_with(prefix + kind, wire))
     assert wire.statuses == [200]
-    assert telemetry.total("toolmend.model_calls", outcome="repaired") == 1
+    # A middleware does not learn whose client it serves.
+    labels = {"outcome": "repaired", "provider": "anthropic"}
+    assert telemetry.total("toolmend.model_calls", **labels) == 1
 
 
 @pytest.mark.parametrize("name", ANTHROPIC)
@@ -119,17 +116,87 @@ async def test_a_rejection_comes_out_as_without_it_and_is_counted(
     assert span.attributes["error.type"] == "BadRequestError"
 
 
+@pytest.mark.parametrize(
+    ("layers", "counted"),
+    [("one", 1), ("two", 1), ("instrumented", 1), ("disabled", 0), ("tokens", 0)],
+)
 @pytest.mark.parametrize("name", ANTHROPIC)
-async def test_a_rejection_of_a_retry_is_counted_too(
-    name: str, wire: Wire, telemetry: Captured
+async def test_a_rejection_of_a_retry_is_counted_once(
+    name: str,
+    layers: str,
+    counted: int,
+    wire: Wire,
+    instrument: Callable[..., None],
+    environment: Callable[..., None],
+    telemetry: Captured,
 ) -> None:
-    observing = ToolmendMiddleware(policy=toolmend.Policy(mode="observe"))
+    policy = toolmend.Policy(mode="observe")
+    middleware = [ToolmendMiddleware(policy=policy) for _ in range(1 + (layers == "two"))]
+    if layers == "instrumented":
+        instrument(policy=policy)
+    if layers == "disabled":
+        environment(TOOLMEND_DISABLED="1")
     wire.failures = [500]
-    with pytest.raises(anthropic.BadRequestError):
-        await ask(client_with(name, wire, observing, max_retries=1))
+    client = make_client(name, wire, middleware=middleware, max_retries=1)
+    entry, options = client.messages.create, CLAUDE
+    if layers == "tokens":
+        entry, options = client.messages.count_tokens, {"model": MODEL}
+    with toolmend.thread("T-1"), pytest.raises(anthropic.BadRequestError):
+        await done(entry(messages=broken("anthropic"), **options))
     assert wire.statuses == [500, 400]
-    assert telemetry.total("toolmend.rejections") == 1
-    assert telemetry.total("toolmend.model_calls") == 1
+    assert telemetry.total("toolmend.rejections") == counted
+    assert telemetry.total("toolmend.model_calls") == counted
+    threads = [event["thread"] for event in telemetry.logs if event["event"] == "history_rejected"]
+    assert threads == ["T-1"] * counted
+
+
+class Answering(anthropic.Middleware):
+    """Answers by itself, with whatever it has."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def handle(self, request: Any, call_next: Any) -> Any:
+        return self.answer
+
+    async def handle_async(self, request: Any, call_next: Any) -> Any:
+        return self.answer
+
+
+@pytest.mark.parametrize("disabled", ["0", "1"])
+@pytest.mark.parametrize("answer", [None, anthropic.types.Message.model_construct(id="m")])
+@pytest.mark.parametrize("name", ANTHROPIC)
+async def test_another_middleware_may_answer(
+    name: str, answer: Any, disabled: str, wire: Wire, environment: Callable[..., None]
+) -> None:
+    environment(TOOLMEND_DISABLED=disabled)
+    client = make_client(name, wire, middleware=[ToolmendMiddleware(), Answering(answer)])
+    assert await ask(client) is answer
+    assert await done(client.get("/v1/models", cast_to=object)) is answer
+    assert wire.sent == []
+
+
+class Closing(anthropic.Middleware):
+    """Closes what it gets."""
+
+    def handle(self, request: Any, call_next: Any) -> Any:
+        response = call_next(request)
+        response.http_response.close()
+        return response
+
+    async def handle_async(self, request: Any, call_next: Any) -> Any:
+        response = await call_next(request)
+        await response.http_response.aclose()
+        return response
+
+
+@pytest.mark.parametrize("name", ANTHROPIC)
+async def test_another_middleware_may_close_a_refusal(name: str, wire: Wire) -> None:
+    observing = ToolmendMiddleware(policy=toolmend.Policy(mode="observe"))
+    for middleware in ([Closing()], [observing, Closing()]):
+        client = make_client(name, wire, middleware=middleware)
+        with pytest.raises(anthropic.BadRequestError):
+            await done(client.messages.create(messages=broken("anthropic"), stream=True, **CLAUDE))
 
 
 @pytest.mark.parametrize("name", ANTHROPIC)
