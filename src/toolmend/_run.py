@@ -175,6 +175,20 @@ def outermost_run() -> Run | None:
     return None if run is None or run.is_over else run
 
 
+_COUNTED: Final = Run((), {})
+
+
+def count_afresh() -> None:
+    """Take the mark off that another request has left in this context."""
+    if _outermost.get() is _COUNTED:
+        _outermost.set(None)
+
+
+def count_no_more() -> None:
+    """Mark what follows in this context as part of a call that is counted: for hooks that end before it begins."""
+    _outermost.set(_COUNTED)
+
+
 class _Inside:
     """Sets the mark and the span around one stretch of work, and takes both off again."""
 

@@ -21,6 +21,7 @@ REFUSAL = (
     "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
     "'tool_call_id'. The following tool_call_ids did not have response messages: call_9"
 )
+OBSERVING = "\ntoolmend.instrument(policy=toolmend.Policy(mode='observe'))\n"
 TOOLS = [{"type": "function", "function": {"name": "find", "parameters": {"type": "object"}}}]
 
 
@@ -49,9 +50,12 @@ def sink():
 
 @pytest.fixture(scope="module")
 def proxies(upstream, sink, tmp_path_factory):
-    """Two proxies: the example as it stands, and the same without the callback."""
+    """Two proxies: the example with an SDK that is instrumented, too, and the same without the callback."""
     mending = tmp_path_factory.mktemp("mending") / "config.yaml"
     shutil.copytree(EXAMPLE, mending.parent, dirs_exist_ok=True)
+    with (mending.parent / "toolmend_callback.py").open("a", encoding="utf-8") as file:
+        # As where OpenTelemetry starts the proxy. It mends nothing, and must not count either.
+        file.write(OBSERVING)
     settings = yaml.safe_load(mending.read_text("utf-8"))
     assert settings.pop("litellm_settings")["callbacks"] == ["toolmend_callback.callback"]
     bare = tmp_path_factory.mktemp("bare") / "config.yaml"
@@ -299,7 +303,7 @@ def test_every_call_was_counted_once_and_nothing_of_it_was_told(mending, sink):
     assert {arrived.signal for arrived in told} == {"traces", "metrics", "logs"}
     assert "SECRET" not in repr(told)
     # LiteLLM logs what a hook raises, with the place that it comes from.
-    assert str(ROOT / "src") not in mending.log.read_text("utf-8")
+    assert str(ROOT / "src/toolmend/integrations/litellm") not in mending.log.read_text("utf-8")
 
 
 def test_the_documentation_shows_the_example_that_ran():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from toolmend._prepared import Options, Prepared
+from toolmend._run import count_afresh, count_no_more
 from toolmend.errors import BrokenHistoryError
 from toolmend.integrations.litellm_requests import provider_of, session_of
 from toolmend.mending.policy import Policy, checked_policy
@@ -102,6 +103,7 @@ class ToolmendCallback(CustomLogger):  # type: ignore[misc,unused-ignore]  # no 
         if prepared is None:
             return None
         with CurrentSpan(getattr(user_api_key_dict, "parent_otel_span", None)):
+            count_afresh()
             run = prepared.begin((), data)
             if run is None:
                 return None
@@ -116,6 +118,8 @@ class ToolmendCallback(CustomLogger):  # type: ignore[misc,unused-ignore]  # no 
             except BrokenHistoryError as error:
                 raise HTTPException(status_code=_BAD_REQUEST, detail=str(error)) from error
             run.succeed()
+            # LiteLLM's task goes on from here to the SDK, which may be instrumented.
+            count_no_more()
         key = _DOORS[call_type].key
         if mended.get(key) is not data.get(key):
             data[key] = mended[key]
