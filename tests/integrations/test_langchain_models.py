@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import operator
+import pickle
 import sys
 from typing import Annotated, Any
 
@@ -31,7 +32,7 @@ from pydantic import BaseModel, Field
 
 import toolmend
 from tests.integrations.langchain_agent import MODES, asking, invoke
-from toolmend.integrations.langchain import MendedModel, ToolmendMiddleware
+from toolmend.integrations.langchain import HealingMiddleware, MendedModel, ToolmendMiddleware
 from toolmend.testing import problems
 
 
@@ -292,6 +293,40 @@ def test_healing_is_one_of_three() -> None:
         ToolmendMiddleware(heals_state="parent")  # type: ignore[arg-type]
 
 
+class Plain(ToolmendMiddleware):
+    """One that cannot heal."""
+
+
+class First(HealingMiddleware, HumanInTheLoopMiddleware):
+    """Two hooks behind the model, of which one would never be called."""
+
+
+class Last(HumanInTheLoopMiddleware, HealingMiddleware):
+    """Likewise."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (Plain, "heals_state: derive Plain from HealingMiddleware"),
+        (First, "list HumanInTheLoopMiddleware as a middleware of its own"),
+        (lambda **options: HealingMiddleware.__init__(Last.__new__(Last), **options), "of its own"),
+    ],
+    ids=["plain", "first", "last"],
+)
+def test_classes_that_cannot_heal_say_so(kind: Any, said: str) -> None:
+    with pytest.raises(toolmend.PolicyError, match=said):
+        kind(heals_state=True)
+
+
+def test_a_healing_middleware_is_of_a_class_like_any_other() -> None:
+    made = ToolmendMiddleware(heals_state=True)
+    assert type(made) is HealingMiddleware
+    assert pickle.loads(pickle.dumps(type(made))) is HealingMiddleware
+    agent = create_agent(Strict(), [search], middleware=[HealingMiddleware(heals_state=False)])
+    assert len(agent.invoke({"messages": BROKEN})["messages"]) == len(BROKEN) + 1
+
+
 DELTA = [ToolMessage("42 degrees", tool_call_id="c1"), HumanMessage("thanks")]
 CONTINUING: dict[str, Any] = {"previous_response_id": "resp_1"}
 
@@ -353,18 +388,18 @@ def test_a_state_with_another_reducer_is_not_healed() -> None:
     ]
 
 
-class Mine(ToolmendMiddleware):
+class Mine(HealingMiddleware):
     """Somebody's own."""
 
 
-class Always(ToolmendMiddleware):
+class Always(HealingMiddleware):
     """Another one, that decides by itself."""
 
     def __init__(self) -> None:
-        super().__init__(heals_state=True)
+        super().__init__(heals_state="nested")
 
 
-class Noting(ToolmendMiddleware):
+class Noting(HealingMiddleware):
     """One with a hook of its own."""
 
     def after_model(self, state: Any, runtime: Any) -> Any:
@@ -375,9 +410,9 @@ class Noting(ToolmendMiddleware):
 @pytest.mark.parametrize(
     "middleware",
     [
-        lambda: Mine(heals_state=True),
+        Mine,
         Always,
-        lambda: Noting(heals_state=True),
+        Noting,
         lambda: ToolmendMiddleware(
             heals_state=True, policy=toolmend.Policy(mode=lambda _: "repair")
         ),
@@ -391,7 +426,8 @@ def test_healing_also_holds_for(middleware: Any) -> None:
     messages = agent.invoke({"messages": BROKEN})["messages"]
 
     assert isinstance(messages[2], ToolMessage)
-    assert getattr(made, "saw", 4) == 4
+    if isinstance(made, Noting):
+        assert made.saw == 4
 
 
 def test_the_state_keeps_the_text_that_was_sent() -> None:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 else:
     _Middleware = AgentMiddleware
 
-__all__ = ["MendedModel", "ToolmendMiddleware"]
+__all__ = ["HealingMiddleware", "MendedModel", "ToolmendMiddleware"]
 
 HealsState = Literal[True, False, "nested"]
 _FORMAT: Final = "langchain"
@@ -74,7 +74,8 @@ class ToolmendMiddleware(_Middleware):
         on_repair: called with each ``Repair`` before the model call.
         heals_state: write the mended history into the graph's state behind each model call, so that its
             checkpoint is mended once, and not every request anew. Inside another graph, which may share
-            its messages, an agent does so under ``"nested"`` alone.
+            its messages, an agent does so under ``"nested"`` alone. Derive a class of your own from
+            ``HealingMiddleware`` for it.
         withholds_tools: do not offer tools to the model whose breaker lets no call through.
 
     Raises:
@@ -102,10 +103,12 @@ class ToolmendMiddleware(_Middleware):
         self._withholds_tools = withholds_tools
         if heals_state not in get_args(HealsState):
             raise PolicyError(f'heals_state is True, False or "nested"; got {heals_state!r}')
-        self._heals_nested = heals_state == "nested"
-        if heals_state:
-            # Of a class of its own, since LangChain makes a node of every hook that a class has.
-            self.__class__ = _healing(type(self))
+        self._heals_state = heals_state
+        if type(self) is ToolmendMiddleware and heals_state:
+            # A class of its own, since LangChain makes a node of every hook that a class has.
+            self.__class__ = HealingMiddleware
+        elif heals_state and not isinstance(self, HealingMiddleware):
+            raise PolicyError(f"heals_state: derive {type(self).__name__} from HealingMiddleware")
 
     @property
     def name(self) -> str:
@@ -200,13 +203,31 @@ class ToolmendMiddleware(_Middleware):
         return request if len(kept) == len(names) else request.override(tools=kept)
 
 
-class _Healing(ToolmendMiddleware):
-    """The one that takes part behind the model, too, where it mends the state."""
+class HealingMiddleware(ToolmendMiddleware):
+    """The one that takes part behind the model, too, and mends the state there; for classes of one's own.
+
+    Args:
+        heals_state: as in ``ToolmendMiddleware``, which takes the other options, too.
+        **options: those.
+
+    Raises:
+        PolicyError: an option that cannot work, or another base class that has ``after_model``, too.
+    """
+
+    def __init__(self, *, heals_state: HealsState = True, **options: Any) -> None:
+        for base in type(self).__mro__:
+            is_other = not issubclass(base, ToolmendMiddleware) and base is not AgentMiddleware
+            if is_other and {"after_model", "aafter_model"} & vars(base).keys():
+                # One of both would never be called.
+                raise PolicyError(
+                    f"heals_state needs after_model for itself: list {base.__name__} as a middleware of its own"
+                )
+        super().__init__(heals_state=heals_state, **options)
 
     def after_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Return the state mended; what the model has just asked for may still run."""
         with guard("repair"):
-            if not self._heals_nested and _is_nested(runtime):
+            if not self._heals_state or (self._heals_state != "nested" and _is_nested(runtime)):
                 # Of messages that the other graph shares, it would put new ones behind all of its own.
                 return None
             messages = state["messages"] if isinstance(state, Mapping) else state.messages
@@ -219,13 +240,6 @@ class _Healing(ToolmendMiddleware):
     async def aafter_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Return the state mended, likewise."""
         return self.after_model(state, runtime)
-
-
-def _healing(kind: type[ToolmendMiddleware]) -> Any:
-    """Return the class of a middleware that heals; hooks of a subclass stand before ours."""
-    if kind is ToolmendMiddleware:
-        return _Healing
-    return type(kind.__name__, (kind, _Healing), {"__module__": kind.__module__})
 
 
 def _healed(messages: Sequence[Any], policy: Policy, thread: str | None) -> Sequence[object] | None:
