@@ -160,6 +160,8 @@ def _wrap(module: ModuleType, target: str, hook: Hook, *, outermost: bool) -> No
     # It may stand there as somebody put it back.
     if found is None or any(found is vars(base).get(method) for base in owner.__mro__[1:]):
         found = _inherited(owner, method)
+    if not hasattr(type(found), "__get__"):
+        return  # no method: the mock of a test, and its business
     setattr(owner, method, wrapt.FunctionWrapper(found, hook, enabled=hook.is_on))
 
 

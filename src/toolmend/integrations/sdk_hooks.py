@@ -21,10 +21,10 @@ class _Sending:
     Told from the mark alone it could not be: tasks begun meanwhile inherit that, and outlive the request.
     """
 
-    __slots__ = ("_before", "is_over", "sdk")
+    __slots__ = ("_before", "client", "is_over")
 
-    def __init__(self, sdk: object) -> None:
-        self.sdk = sdk
+    def __init__(self, client: object) -> None:
+        self.client = client
         self.is_over = False
 
     def __enter__(self) -> None:
@@ -89,17 +89,19 @@ class RequestHook(Hook):
         active = self._active()
         if active is None:
             return wrapped(*args, **kwargs)
-        send = partial(self._send_async if self._is_async else self._send, wrapped)
+        send = partial(_send_async if self._is_async else _send, client, wrapped)
         call = SdkCall(send, args, kwargs, is_async=self._is_async)
         return send_mended(call, active, self._sdk.ENDPOINTS, self._provider(client))
 
-    def _send(self, send: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        with _Sending(self._sdk):
-            return send(*args, **kwargs)
 
-    async def _send_async(self, send: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        with _Sending(self._sdk):
-            return await send(*args, **kwargs)
+def _send(client: object, send: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    with _Sending(client):
+        return send(*args, **kwargs)
+
+
+async def _send_async(client: object, send: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    with _Sending(client):
+        return await send(*args, **kwargs)
 
 
 class BuildHook(Hook):
@@ -121,7 +123,7 @@ class BuildHook(Hook):
         """Build the request, its history mended unless it is already."""
         active = self._active()
         sending = _sending.get()
-        is_mended = sending is not None and sending.sdk is self._sdk and not sending.is_over
+        is_mended = sending is not None and sending.client is client and not sending.is_over
         if active is None or is_mended:
             return wrapped(*args, **kwargs)
         with guard("recognise"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -159,6 +161,32 @@ async def test_a_task_begun_inside_a_request_is_stood_in_for_when_that_is_over(
     assert telemetry.total("toolmend.model_calls", outcome="repaired") == 2
 
 
+async def test_a_call_inside_a_call_is_stood_in_for(
+    wire: Wire, instrument: Callable[..., None], telemetry: Captured
+) -> None:
+    """Of another client, whose class goes past the method that is wrapped."""
+
+    class Bare(openai.OpenAI):
+        def request(self, *args: Any, **kwargs: Any) -> Any:
+            return inspect.unwrap(openai.OpenAI.__mro__[1].request)(self, *args, **kwargs)
+
+    arguments = {"api_key": "test", "base_url": "https://api.openai.com/v1"}
+    inner = Bare(http_client=wire.client(openai, is_async=False), **arguments)
+    asked: list[Any] = []
+
+    def ask_too(_: object) -> None:
+        if not asked:
+            asked.append(None)
+            inner.chat.completions.create(model=MODEL, messages=broken("openai-chat"))
+
+    outer = make_client("OpenAI", wire, max_retries=1)
+    outer._client.event_hooks = {"request": [ask_too]}
+    instrument()
+    await ask(outer)
+    assert wire.statuses == [200, 200]
+    assert telemetry.total("toolmend.model_calls") == 1, "the inner one is part of the outer one"
+
+
 def test_a_coroutine_may_be_closed_from_another_context(
     wire: Wire, instrument: Callable[..., None], telemetry: Captured
 ) -> None:
@@ -204,7 +232,7 @@ async def test_wrappers_do_not_pile_up(
             function, found = getattr(function, "__wrapped__", None), found + 1
         return found
 
-    counts = set()
+    around, counts = set(), set()
     for _ in range(5):
         instrument()
         found = owner.request
@@ -212,6 +240,7 @@ async def test_wrappers_do_not_pile_up(
             owner, "request", lambda call, _, args, kwargs: call(*args, **kwargs)
         )
         instrument()
+        around.add(layers())
         await ask(client)
         if not is_on_when_they_go:
             toolmend.uninstrument()
@@ -220,9 +249,53 @@ async def test_wrappers_do_not_pile_up(
         instrument()
         await ask(client)
         toolmend.uninstrument()
-    assert len(counts) == 1
+    assert len(around) == len(counts) == 1
     assert wire.statuses == [200] * 10
     assert telemetry.total("toolmend.model_calls", outcome="repaired") == 10
+
+
+@pytest.mark.parametrize("name", OPENAI)
+async def test_the_mock_of_a_test_is_left_alone(
+    name: str, wire: Wire, instrument: Callable[..., None], telemetry: Captured
+) -> None:
+    """One that is no method: before wrapt 1.17 a wrapper around it fails at each call."""
+    instrument()
+    client = make_client(name, wire)
+    owner = openai.AsyncOpenAI if name.startswith("Async") else openai.OpenAI
+    real = owner.__mro__[1].request
+
+    def spy(*args: Any, **kwargs: Any) -> Any:
+        return real(client, *args, **kwargs)
+
+    with mock.patch.object(owner, "request", side_effect=spy, new_callable=mock.MagicMock) as seen:
+        await ask(client)
+        instrument()
+        await ask(client)
+    assert seen.call_count == 2
+    await ask(client)
+    assert telemetry.total("toolmend.model_calls", outcome="repaired") == 3
+    assert wire.statuses == [200] * 3
+
+
+FORKED = """
+import os, threading
+import openai
+from toolmend.integrations import instrument
+
+instrument.instrument()
+with instrument._Process.lock:  # as another thread may hold it
+    child = os.fork()
+    if child == 0:
+        instrument.uninstrument()
+        del openai.OpenAI.request
+        instrument.instrument()
+        os._exit(0 if "request" in vars(openai.OpenAI) else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+
+
+def test_a_fork_holds_no_lock() -> None:
+    subprocess.run([sys.executable, "-c", FORKED], check=True, timeout=60)
 
 
 @pytest.mark.parametrize("is_on", [True, False])
