@@ -300,3 +300,30 @@ def test_the_langchain_format_without_langchain_says_what_to_install() -> None:
         [sys.executable, "-c", WITHOUT_LANGCHAIN], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_results_that_become_neighbours_are_merged_at_once() -> None:
+    """A turn between them leaves, and with it what kept two messages with results apart."""
+
+    def use(call_id: str) -> dict[str, Any]:
+        return {"type": "tool_use", "id": call_id, "name": "f", "input": {}}
+
+    def result(call_id: str) -> dict[str, Any]:
+        return {"type": "tool_result", "tool_use_id": call_id, "content": call_id}
+
+    history = [
+        {"role": "assistant", "content": [use("a")]},
+        {"role": "user", "content": [result("a")]},
+        {"role": "user", "content": "and?"},
+        {"role": "assistant", "content": [use("b")]},
+        {"role": "user", "content": [result("elsewhere")]},
+        {"role": "assistant", "content": "done"},
+    ]
+    policy = toolmend.Policy(dangling="drop", orphans="keep", strict_alternation=True)
+    once = toolmend.repair(history, format="anthropic", policy=policy)
+    assert once.messages[1]["content"] == [
+        result("a"),
+        {"type": "text", "text": "and?"},
+        result("elsewhere"),
+    ]
+    assert not toolmend.repair(once.messages, format="anthropic", policy=policy).changed

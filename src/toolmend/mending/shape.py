@@ -53,6 +53,7 @@ def _groups(draft: Draft, slots: list[Slot]) -> list[list[Slot]]:
         if groups and _are_one(draft, groups[-1], end, slot, leads=index in leads):
             groups[-1].append(slot)
             end = end if stood is None else stood
+            _join_results(draft, groups)
         else:
             groups.append([slot])
             end = stood
@@ -68,6 +69,17 @@ def _groups(draft: Draft, slots: list[Slot]) -> list[list[Slot]]:
             else [[slot] for slot in group]
         )
     ]
+
+
+def _join_results(draft: Draft, groups: list[list[Slot]]) -> None:
+    """Let the last group join the one before it, when results have come to both: of those there is one message."""
+    if draft.rules.results_alone or draft.rules.alternates or len(groups) == 1:
+        return
+    before, last = groups[-2:]
+    if before[0].role == last[0].role == "user" and all(
+        any(_has_results(draft, slot) for slot in group) for group in (before, last)
+    ):
+        groups[-2:] = [before + last]
 
 
 def _before_results(draft: Draft, slots: Sequence[Slot]) -> set[int]:
