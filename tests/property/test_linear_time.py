@@ -158,6 +158,10 @@ def texts_between_results(format: str, size: int) -> list[Item]:
     return [user, assistant, *answers]
 
 
+def results_before_turns_that_leave(format: str, size: int) -> list[Item]:
+    return batch(format, ["a"], ["a"]) + one_id_each_turn_unanswered(format, size)
+
+
 SHAPES: list[Callable[[str, int], list[Item]]] = [
     clean,
     one_id_each_turn,
@@ -215,6 +219,12 @@ def test_work_grows_with_the_history(
         for size in (SMALL, LARGE)
     )
     assert large <= 12 * small
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_work_grows_with_the_messages_that_become_one(format: str) -> None:
+    policy = Policy(dangling="drop", strict_alternation=True)
+    test_work_grows_with_the_history(format, results_before_turns_that_leave, policy)
 
 
 def _repair(format: str, messages: list[Any], policy: Policy) -> Callable[[], object]:

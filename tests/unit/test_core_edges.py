@@ -302,6 +302,32 @@ def test_the_langchain_format_without_langchain_says_what_to_install() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("format", "asked"),
+    [
+        ("openai-chat", assistant("c1")),
+        (
+            "openai-responses",
+            {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+        ),
+        (
+            "langchain",
+            {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [{"name": "f", "args": {}, "id": "c1"}],
+            },
+        ),
+    ],
+)
+def test_strict_alternation_joins_nothing_but_anthropics_messages(format: str, asked: Any) -> None:
+    """Elsewhere one message cannot hold two: one of them would be lost."""
+    said = [{"role": "user", "content": text} for text in "abc"]
+    policy = toolmend.Policy(dangling="drop", strict_alternation=True)
+    found = toolmend.repair([said[0], asked, *said[1:]], format=format, policy=policy)
+    assert found.messages == said
+
+
 def test_results_that_become_neighbours_are_merged_at_once() -> None:
     """A turn between them leaves, and with it what kept two messages with results apart."""
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from toolmend.mending.draft import Draft
     from toolmend.mending.findings import Kind
+    from toolmend.mending.transcript import Rules
 
 
 def shape(draft: Draft, slots: list[Slot]) -> list[Slot]:
@@ -27,7 +28,7 @@ def shape(draft: Draft, slots: list[Slot]) -> list[Slot]:
     profile = draft.policy.profile
     if rules.results_alone:
         slots = _set_apart(draft, _join(draft, slots))
-    elif rules.alternates or (draft.policy.strict_alternation and rules.results_lead):
+    elif rules.alternates or (draft.policy.strict_alternation and _is_anthropic(rules)):
         slots = _join(draft, slots)
     if profile == "mistral" and rules.result_role == "tool" and not rules.results_anywhere:
         slots = _bridge_to_users(draft, slots)
@@ -38,6 +39,11 @@ def shape(draft: Draft, slots: list[Slot]) -> list[Slot]:
     return slots
 
 
+def _is_anthropic(rules: Rules) -> bool:
+    """Tell whether results lead the messages of a user, which hosts may want to be one."""
+    return rules.results_lead and rules.result_role == "user"
+
+
 def _join(draft: Draft, slots: list[Slot]) -> list[Slot]:
     """Join neighbours of one role where that is wanted."""
     return [_joined(draft, group) for group in _groups(draft, slots)]
@@ -46,16 +52,21 @@ def _join(draft: Draft, slots: list[Slot]) -> list[Slot]:
 def _groups(draft: Draft, slots: list[Slot]) -> list[list[Slot]]:
     """Return the messages in groups, each of which becomes one."""
     groups: list[list[Slot]] = []
+    answers: list[bool] = []  # whether results stand in a group
     end: int | None = None  # the last message of the input in the last group
     leads = _before_results(draft, slots)
     for index, slot in enumerate(slots):
         stood = _stood(slot)
         if groups and _are_one(draft, groups[-1], end, slot, leads=index in leads):
             groups[-1].append(slot)
+            answers[-1] = answers[-1] or _has_results(draft, slot)
             end = end if stood is None else stood
-            _join_results(draft, groups)
+            if answers[-2:] == [True, True] and _share_results(draft, groups[-2], groups[-1]):
+                groups[-2].extend(groups.pop())
+                answers.pop()
         else:
             groups.append([slot])
+            answers.append(_has_results(draft, slot))
             end = stood
     if not draft.rules.results_alone:
         return groups
@@ -71,15 +82,11 @@ def _groups(draft: Draft, slots: list[Slot]) -> list[list[Slot]]:
     ]
 
 
-def _join_results(draft: Draft, groups: list[list[Slot]]) -> None:
-    """Let the last group join the one before it, when results have come to both: of those there is one message."""
-    if draft.rules.results_alone or draft.rules.alternates or len(groups) == 1:
-        return
-    before, last = groups[-2:]
-    if before[0].role == last[0].role == "user" and all(
-        any(_has_results(draft, slot) for slot in group) for group in (before, last)
-    ):
-        groups[-2:] = [before + last]
+def _share_results(draft: Draft, before: list[Slot], last: list[Slot]) -> bool:
+    """Tell whether results that have come to two neighbours belong in one message."""
+    if draft.rules.results_alone or draft.rules.alternates:
+        return False
+    return before[0].role == last[0].role == "user"
 
 
 def _before_results(draft: Draft, slots: Sequence[Slot]) -> set[int]:
