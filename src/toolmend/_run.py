@@ -176,6 +176,7 @@ def outermost_run() -> Run | None:
 
 
 _COUNTED: Final = Run((), {})
+"""Stands for a call that was counted before it began."""
 
 
 def count_afresh() -> None:

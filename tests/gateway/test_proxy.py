@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections import Counter
@@ -21,7 +22,7 @@ REFUSAL = (
     "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
     "'tool_call_id'. The following tool_call_ids did not have response messages: call_9"
 )
-OBSERVING = "\ntoolmend.instrument(policy=toolmend.Policy(mode='observe'))\n"
+OBSERVING = "import toolmend\n\ntoolmend.instrument(policy=toolmend.Policy(mode='observe'))\n"
 TOOLS = [{"type": "function", "function": {"name": "find", "parameters": {"type": "object"}}}]
 
 
@@ -50,24 +51,25 @@ def sink():
 
 @pytest.fixture(scope="module")
 def proxies(upstream, sink, tmp_path_factory):
-    """Two proxies: the example with an SDK that is instrumented, too, and the same without the callback."""
+    """Two proxies: the example as it stands, its SDK instrumented, and the same without either."""
     mending = tmp_path_factory.mktemp("mending") / "config.yaml"
     shutil.copytree(EXAMPLE, mending.parent, dirs_exist_ok=True)
-    with (mending.parent / "toolmend_callback.py").open("a", encoding="utf-8") as file:
-        # As where OpenTelemetry starts the proxy. It mends nothing, and must not count either.
-        file.write(OBSERVING)
+    # As where OpenTelemetry starts the proxy. It mends nothing, and must not count either.
+    start = tmp_path_factory.mktemp("start") / "sitecustomize.py"
+    start.write_text(OBSERVING, "utf-8")
     settings = yaml.safe_load(mending.read_text("utf-8"))
     assert settings.pop("litellm_settings")["callbacks"] == ["toolmend_callback.callback"]
     bare = tmp_path_factory.mktemp("bare") / "config.yaml"
     bare.write_text(yaml.safe_dump(settings), "utf-8")
-    telemetry = {
+    variables = {
+        "PYTHONPATH": os.pathsep.join((str(start.parent), str(ROOT / "src"))),
         "OTEL_EXPORTER_OTLP_ENDPOINT": sink.url,
         "OTEL_METRIC_EXPORT_INTERVAL": "200",
         "OTEL_BSP_SCHEDULE_DELAY": "100",
         "OTEL_BLRP_SCHEDULE_DELAY": "100",
     }
     with (
-        starting_proxy(mending, upstream, **telemetry) as with_callback,
+        starting_proxy(mending, upstream, **variables) as with_callback,
         starting_proxy(bare, upstream) as without,
     ):
         with_callback.wait_until_ready()

@@ -90,6 +90,17 @@ def hang(query: str) -> str:
     raise KeyboardInterrupt
 
 
+@tool
+def confirm(query: str) -> str:
+    """Ask."""
+    return interrupt(query)
+
+
+def skip_where_nothing_can_pause(mode: str) -> None:
+    if mode == "async" and sys.version_info < (3, 11):
+        pytest.skip("interrupt() inside a coroutine needs Python 3.11")
+
+
 async def _collected(pieces: Any) -> list[Any]:
     return [piece async for piece in pieces]
 
@@ -459,14 +470,7 @@ def test_an_async_callback_is_awaited_in_streams_too(telemetry) -> None:
 @pytest.mark.parametrize("heals", [False, True])
 @pytest.mark.parametrize("mode", MODES)
 def test_a_call_that_waits_for_a_human_is_answered_by_the_human(mode, heals, telemetry) -> None:
-    if mode == "async" and sys.version_info < (3, 11):
-        pytest.skip("interrupt() inside a coroutine needs Python 3.11")
-
-    @tool
-    def confirm(query: str) -> str:
-        """Ask."""
-        return interrupt(query)
-
+    skip_where_nothing_can_pause(mode)
     config: Any = {"configurable": {"thread_id": f"T-{mode}-{heals}"}}
     model = Strict(replies=[asking(("confirm", {"query": "sure?"}))])
     agent = create_agent(
@@ -485,14 +489,7 @@ def test_a_call_that_waits_for_a_human_is_answered_by_the_human(mode, heals, tel
 @pytest.mark.parametrize("heals", [False, True])
 @pytest.mark.parametrize("mode", MODES)
 def test_a_new_message_instead_of_the_humans_answer_goes_on(mode, heals, telemetry) -> None:
-    if mode == "async" and sys.version_info < (3, 11):
-        pytest.skip("interrupt() inside a coroutine needs Python 3.11")
-
-    @tool
-    def confirm(query: str) -> str:
-        """Ask."""
-        return interrupt(query)
-
+    skip_where_nothing_can_pause(mode)
     config: Any = {"configurable": {"thread_id": f"N-{mode}-{heals}"}}
     # One call is done, its result not yet in the state; the other one waits.
     asked = asking(("search", {"query": "x"}), ("confirm", {"query": "sure?"}))
@@ -527,8 +524,7 @@ REJECTED: Any = {"type": "reject", "message": "no"}
 def test_calls_that_a_human_judges_are_left_to_them(
     mode, decisions, ran, is_last, heals, telemetry
 ) -> None:
-    if mode == "async" and sys.version_info < (3, 11):
-        pytest.skip("interrupt() inside a coroutine needs Python 3.11")
+    skip_where_nothing_can_pause(mode)
     middleware = [
         HumanInTheLoopMiddleware(interrupt_on={"search": True}),
         ToolmendMiddleware(heals_state=heals),

@@ -13,12 +13,12 @@ from toolmend._run import outermost_run
 from toolmend._threads import as_id, current_thread
 from toolmend.integrations.anthropic_sdk import ENDPOINTS
 from toolmend.integrations.sdk_requests import (
-    Endpoint,
     Instrumentation,
     SdkCall,
     checked_instrumentation,
     find_endpoint,
     send_mended,
+    uncounted,
 )
 from toolmend.settings import settings
 from toolmend.telemetry.baggage import thread_from_baggage
@@ -45,10 +45,7 @@ if TYPE_CHECKING:
 
 _BAD_REQUEST: Final = 400
 _TOLD: Final = "toolmend.rejection"
-_RETRIED: Final = {
-    path: Endpoint(endpoint.key, endpoint.format, is_counted=False)
-    for path, endpoint in ENDPOINTS.items()
-}
+_RETRIED: Final = uncounted(ENDPOINTS)
 """The SDK sends a request again through the middleware: it is mended again, and counted no more."""
 
 

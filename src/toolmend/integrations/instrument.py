@@ -8,7 +8,7 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from toolmend._run import OnRepair
@@ -124,7 +124,8 @@ def _patch(name: str, module_name: str, module: ModuleType, *, outermost: bool) 
     with guard("recognise"), _Process.lock:
         for (target_module, target), kind in _targets(name).items():
             if target_module == module_name:
-                _wrap(module, target, _hook(kind, name, target), outermost=outermost)
+                make_hook = functools.partial(_hook, kind, name, target)
+                _wrap(module, target, make_hook, outermost=outermost)
 
 
 def _targets(name: str) -> dict[tuple[str, str], type[Hook]]:
@@ -142,13 +143,15 @@ def _hook(kind: type[Hook], name: str, target: str) -> Hook:
     )
 
 
-def _wrap(module: ModuleType, target: str, hook: Hook, *, outermost: bool) -> None:
+def _wrap(
+    module: ModuleType, target: str, make_hook: Callable[[], Hook], *, outermost: bool
+) -> None:
     """Put a wrapper around a method, unless ours is there already.
 
     Args:
         module: where the class is.
         target: class and method.
-        hook: what calls go through.
+        make_hook: makes what calls go through.
         outermost: whether ours has to stand around all others. One that another instrumentation has wrapped
             stays on inside; of nested layers the outermost counts.
     """
@@ -162,6 +165,7 @@ def _wrap(module: ModuleType, target: str, hook: Hook, *, outermost: bool) -> No
         found = _inherited(owner, method)
     if not hasattr(type(found), "__get__"):
         return  # no method: the mock of a test, and its business
+    hook = make_hook()
     setattr(owner, method, wrapt.FunctionWrapper(found, hook, enabled=hook.is_on))
 
 

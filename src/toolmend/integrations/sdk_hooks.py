@@ -114,8 +114,7 @@ class BuildHook(Hook):
 
     def __init__(self, sdk: Any, target: str, **options: Any) -> None:
         super().__init__(sdk, target, **options)
-        # Counted at the first attempt.
-        self._retried = {path: uncounted(endpoint) for path, endpoint in sdk.ENDPOINTS.items()}
+        self._retried = uncounted(sdk.ENDPOINTS)
 
     def __call__(
         self, wrapped: Any, client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -38,9 +38,9 @@ class Endpoint:
     is_counted: bool = True
 
 
-def uncounted(endpoint: Endpoint) -> Endpoint:
-    """Return an endpoint whose requests are mended and counted nowhere."""
-    return replace(endpoint, is_counted=False)
+def uncounted(endpoints: Mapping[str, Endpoint]) -> dict[str, Endpoint]:
+    """Return endpoints whose requests are mended and counted nowhere: what is sent again was counted the first time."""
+    return {path: replace(endpoint, is_counted=False) for path, endpoint in endpoints.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +231,4 @@ def find_endpoint(endpoints: Mapping[str, Endpoint], url: object) -> Endpoint | 
     if not isinstance(url, str):
         return None
     path = "/" + url.partition("?")[0].strip("/")
-    found = endpoints.get(path)
-    if found is not None:
-        return found
     return next((endpoint for end, endpoint in endpoints.items() if path.endswith(end)), None)

@@ -278,7 +278,7 @@ async def test_the_mock_of_a_test_is_left_alone(
 
 
 FORKED = """
-import os, threading
+import os
 import openai
 from toolmend.integrations import instrument
 
